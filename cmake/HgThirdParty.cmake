@@ -1,0 +1,38 @@
+# The libraries that Headgate stands on, all from Debian packages. Two bundles:
+#   hg_pure_libs  what any module may see: fmt, spdlog, Boost headers, Boost.JSON, simdjson, toml++
+#   hg_asio       the same, and Asio, Beast and OpenSSL, compiled once, with a precompiled header;
+#                 only for the modules of HG_ASIO_MODULES (tools/tidy checks the includes)
+
+set(HG_ASIO_MODULES net store proxy fleet control lab cli)
+
+set(Boost_USE_STATIC_LIBS ON)
+find_package(Boost 1.81 REQUIRED COMPONENTS json)
+find_package(fmt 9 REQUIRED)
+find_package(spdlog REQUIRED)
+find_package(simdjson REQUIRED)
+find_package(tomlplusplus REQUIRED)
+find_package(OpenSSL REQUIRED)
+find_package(Threads REQUIRED)
+find_package(CLI11 REQUIRED)
+if(HG_TESTS)
+  find_package(GTest REQUIRED)
+  find_package(rapidcheck REQUIRED)
+endif()
+
+add_library(hg_pure_libs INTERFACE)
+target_link_libraries(hg_pure_libs INTERFACE
+  Boost::headers Boost::json fmt::fmt spdlog::spdlog simdjson::simdjson
+  tomlplusplus::tomlplusplus Threads::Threads)
+
+add_library(hg_asio STATIC "${CMAKE_SOURCE_DIR}/cmake/asio/asio_src.cc")
+target_link_libraries(hg_asio
+  PUBLIC hg_pure_libs OpenSSL::SSL OpenSSL::Crypto
+  PRIVATE hg_options)
+target_compile_definitions(hg_asio PUBLIC
+  BOOST_ASIO_SEPARATE_COMPILATION BOOST_BEAST_SEPARATE_COMPILATION BOOST_ASIO_NO_DEPRECATED)
+target_precompile_headers(hg_asio PRIVATE "${CMAKE_SOURCE_DIR}/cmake/asio/asio_pch.h")
+# The sources of the libraries themselves must not see the precompiled header's declarations first.
+set_source_files_properties("${CMAKE_SOURCE_DIR}/cmake/asio/asio_src.cc" PROPERTIES
+  SKIP_PRECOMPILE_HEADERS ON)
+# A target needs one source that uses the header before others can share it.
+target_sources(hg_asio PRIVATE "${CMAKE_SOURCE_DIR}/cmake/asio/asio_pch.cc")
