@@ -1,0 +1,169 @@
+// call.h: the life of one call as a state machine: estimate, hold, hold cap, overload retry,
+// settlement.
+//
+// It says what to do next and is told how that went; who drives it (sockets in `proxy`, the virtual
+// clock in `sim`) decides nothing. Every ending passes through one place that gives the admission
+// back, so that no path leaks a lease or a waiter. Pure: time and randomness come in as arguments.
+// Thread-safety: none. Lifetime: one object a call; it holds no reference.
+//
+//   for (;;) {
+//     const Step step = call.next(now);          // until step.what == Do::finish
+//     ... do it, then tell:  on_reply / on_timer / on_answer / on_end / on_client_gone / on_done
+//   }
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "base/rng.h"
+#include "base/time.h"
+#include "gate/types.h"
+#include "wire/refusal.h"
+
+namespace hg::call {
+
+// What is known of a call before it asks; see estimate.h for how the numbers come about.
+struct Demand {
+  std::string id_prefix;  // shim-epoch.sequence; the try is appended.
+  std::string shim;
+  std::string alias;
+  Tokens estimate = 0;  // Prompt tokens, unweighted.
+  Tokens charge = 0;
+  Tokens output = 0;  // Expected or declared, for the out bucket.
+  std::int64_t text_chars = 0;
+  Tokens flat_tokens = 0;
+  gate::Weights weights;
+  Micros head_start{0};  // Priority.
+  Micros since{0};       // Seniority earned before our own 429.
+};
+
+// How long and how often: from harness profile, request headers and configuration.
+struct Patience {
+  Micros hold_cap{
+      45'000'000};  // From the first byte at the shim to the answer's first byte, at most.
+  Micros lease_ttl{30'000'000};
+  int overload_tries = 6;  // Retries after the first.
+  Micros overload_step{
+      30'000'000};  // Waits min(step x n, overload_wait_max), jittered by +-20 %, and
+  Micros overload_wait_max{90'000'000};  // never more than a third of the hold cap.
+};
+
+enum class Do : std::uint8_t {
+  ask,       // Ask the gate with `ask`; then on_reply.
+  wait,      // Held: sleep until `until` or until woken by the store; then on_timer.
+  back_off,  // After an overload: sleep until `until`, without a place in the queue; then on_timer.
+  send,      // Admitted: send the request upstream; then on_answer (or on_no_answer).
+  relay,     // Pass the answer on (its head may go down now); then on_end.
+  refuse,    // Answer the agent with our own 429 (`refusal`); then on_done.
+  leave,     // Take the waiter `id` out of the queue (`timed_out` if the hold ended); then on_done.
+  give_back,   // Tell the gate of the provider's overload of the admission `id`; then on_done.
+  settle,      // Settle `settle`; then on_done. (When the client went: upstream is closed before.)
+  pause_pool,  // An exhausted quota: pause for `pause`; then on_done.
+  finish,      // Nothing is left to do; `record` is final.
+};
+
+[[nodiscard]] const char* to_string(Do what);
+
+// Why we answer with our own 429.
+enum class OwnRefusal : std::uint8_t { hold_cap, overload };
+
+struct Step {
+  Do what = Do::finish;
+  gate::AcquireRequest ask;
+  Instant until;
+  std::string id;          // Of the try concerned.
+  bool timed_out = false;  // leave: the hold ended, as opposed to the client having gone.
+  gate::SettleRequest settle;
+  Micros pause{0};
+  OwnRefusal refusal = OwnRefusal::hold_cap;  // refuse: with record().last_axis and last_place.
+};
+
+// How the provider answered, before any byte went down.
+struct Answer {
+  int status = 0;
+  wire::Refusal refusal;  // kind none: a success.
+  // What a refusal's own body said of usage, if anything.
+  std::optional<gate::Usage> usage;
+};
+
+// How the exchange with the provider failed without an answer.
+enum class NoAnswer : std::uint8_t {
+  not_sent,  // Connect or write failed before the request was whole: nothing was asked of the
+             // provider.
+  no_bytes,  // The request was sent, but no byte came back: reset, closed or timed out.
+};
+
+// How a relayed answer ended.
+struct End {
+  enum class How : std::uint8_t {
+    complete,        // Its terminal marker, or the whole body.
+    upstream_broke,  // Cut, reset, or silent for too long.
+    client_gone,     // The agent left; upstream was closed first.
+    stream_error,    // An error event inside the stream, after bytes went down.
+  };
+  How how = How::complete;
+  std::optional<gate::Usage> usage;       // The provider's numbers, as far as they were seen.
+  std::optional<Tokens> output_estimate;  // Of the output that flowed, when usage lacks it.
+  bool output_seen = false;               // Some generated content came.
+  wire::RefusalKind stream_refusal = wire::RefusalKind::none;  // stream_error: what it meant.
+};
+
+// What is kept of a call for its one log line; final at Do::finish.
+struct Record {
+  enum class Outcome : std::uint8_t {
+    ok,
+    refused_by_us,
+    refused_by_provider,
+    upstream_failed,
+    client_gone,
+  };
+  Outcome outcome = Outcome::ok;
+  int tries = 0;                            // Times the request went upstream.
+  int overloads = 0;                        // Refusals for load absorbed or given up on.
+  int asks = 0;                             // Questions to the gate.
+  Micros waited{0};                         // Held in the queue, all tries together.
+  Micros backed_off{0};                     // Slept after overloads.
+  gate::Axis last_axis = gate::Axis::none;  // What bound, at the last denial.
+  std::int64_t last_place = 0;
+  gate::Settlement settled_by = gate::Settlement::refund;
+  std::optional<gate::Usage> usage;
+  Tokens charge = 0;
+  Micros seniority{0};  // What a return of this call may claim after our own 429.
+};
+
+[[nodiscard]] const char* to_string(Record::Outcome outcome);
+
+class Call {
+ public:
+  // `now` is the moment of the request's first byte: the hold cap counts from there.
+  Call(Demand demand, const Patience& patience, Rng rng, Instant now);
+
+  // What to do next. Asking twice without telling anything gives the same step.
+  [[nodiscard]] Step next(Instant now);
+
+  void on_reply(const gate::AcquireReply& reply, Instant now);
+  void on_timer(
+      Instant now);  // The sleep of `wait` or `back_off` ended, by time or by being woken.
+  void on_answer(const Answer& answer, Instant now);
+  void on_no_answer(NoAnswer how, Instant now);
+  void on_end(const End& end, Instant now);
+  void on_client_gone(Instant now);  // In any state before `relay`; while relaying it is an End.
+  void on_done(Instant now);  // refuse, leave, give_back, settle or pause_pool was carried out.
+
+  // The lease held at present, for the shim's heartbeat; nothing when there is none.
+  [[nodiscard]] std::optional<gate::LeaseRenewal> lease() const;
+
+  [[nodiscard]] const Record& record() const { return record_; }
+  [[nodiscard]] Instant hold_deadline() const;
+
+ private:
+  enum class State : std::uint8_t;
+  // ... owned by call.cc's author: extend as needed.
+  Demand demand_;
+  Patience patience_;
+  Rng rng_;
+  Instant started_;
+  Record record_;
+};
+
+}  // namespace hg::call

@@ -1,0 +1,22 @@
+// errors.h: error bodies of our own, in the caller's dialect, that name Headgate.
+//
+// Pure. Bodies are what the dialect's SDKs parse; every one says "headgate" and what to do. No
+// secret and no content of the request is repeated.
+#pragma once
+#include <string>
+#include <string_view>
+
+#include "wire/dialect.h"
+
+namespace hg::wire {
+
+// The field that marks an answer as ours; no provider sends it. Its value is a word: "hold-cap",
+// "bad-request", "too-large", "unknown-pool", "upstream", ...
+inline constexpr std::string_view kOwnHeader = "x-headgate-refusal";
+
+// A JSON error body in the dialect's shape: {"type":"error","error":{"type":...,"message":...}} or
+// {"error":{"message":...,"type":...,"code":...}}.
+[[nodiscard]] std::string error_body(Dialect dialect, int status, std::string_view code,
+                                     std::string_view message);
+
+}  // namespace hg::wire

@@ -1,0 +1,125 @@
+// profiles.h: what is known of each provider and each harness, as data: data/providers/*.toml and
+// data/harnesses/*.toml, built into the binary; a user's own files extend or override them by name.
+//
+// Every number stands beside its evidence in the file. Pure: texts come in, values or errors (file,
+// line, what is allowed) come out. A Profiles is immutable once loaded and may be read from any
+// thread.
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/headers.h"
+#include "base/result.h"
+#include "base/time.h"
+#include "base/units.h"
+#include "wire/dialect.h"
+
+namespace hg::wire {
+
+// Refusals that share a sign. A rule matches when all that it states holds; the first match
+// decides.
+struct RefusalRule {
+  std::vector<int> statuses;  // Empty: any.
+  std::vector<std::string>
+      codes;         // Structured error code or type in the body, any of these; empty: any.
+  std::string text;  // Lower-case text in the message; "" for any. Never alone terminal.
+  std::optional<bool> has_retry_after;  // Whether the provider said when to return.
+  std::string means;                    // "overload", "quota", "request", "server".
+};
+
+struct ProviderProfile {
+  std::string name;                // "anthropic", "openai", "emulated", ...
+  std::vector<std::string> hosts;  // Upstream hosts this profile is for, exact or "*.suffix".
+  std::string default_upstream;    // "https://api.anthropic.com"; "" when there is none.
+  Dialect main_dialect = Dialect::other;
+  std::int64_t weight_cached_ppm = 1'000'000;  // What a cached token draws from the limit.
+  std::int64_t weight_output_ppm = 0;
+  bool reserves_max_output = false;  // The declared output limit counts until settled.
+  bool refused_calls_count = false;
+  bool retry_after_marks_own =
+      false;  // A gateway between, whose own 429s are those with retry-after.
+  Micros cache_lifetime{300'000'000};
+  std::int64_t kappa_micro = 4'890'000;
+  std::vector<RefusalRule> refusals;
+  std::vector<std::string>
+      auth_headers;  // Fields that carry the key: "x-api-key", "authorization".
+  // Model families that share a limit: the first pattern ("claude-opus-*") that matches names it;
+  // else the model.
+  struct Family {
+    std::string pattern;
+    std::string name;
+  };
+  std::vector<Family> families;
+};
+
+struct HarnessProfile {
+  std::string name;                      // "claude-code", "opencode", ...
+  std::vector<std::string> programs;     // argv[0] basenames that are this harness: "claude".
+  std::vector<std::string> user_agents;  // Lower-case prefixes of User-Agent.
+  Micros hold_cap{45'000'000};           // Longest hold that this program stands.
+  std::optional<Micros>
+      header_timeout;  // It goes away when no headers came by then (total or header timeout).
+  std::optional<Micros> idle_timeout;
+  int refusals_survived = 0;           // 429s in a row that it rides out.
+  Micros retry_after_max{60'000'000};  // Longest retry-after that it obeys.
+  std::vector<std::string>
+      session_headers;         // Fields that name the conversation, the first present wins.
+  std::string timeout_header;  // A field that announces the client's own limit in seconds, or "".
+  Dialect dialect = Dialect::other;
+  // How `exec` points the program at the shim: environment variables ("{url}" is the shim's base
+  // URL without a trailing slash, "{key}" the key or a local token), and a file for its own
+  // configuration.
+  struct Setting {
+    std::string name;
+    std::string value;
+    bool only_if_unset = false;
+  };
+  std::vector<Setting> environment;
+  struct ConfigFile {
+    std::string variable;  // Environment variable that names the file or its directory.
+    std::string path;      // Relative to a private temporary directory.
+    std::string content;   // With the same placeholders.
+  };
+  std::vector<ConfigFile> files;
+};
+
+// A profile file's text and the name it is called in errors.
+struct ProfileText {
+  std::string_view file;
+  std::string_view text;
+};
+
+class Profiles {
+ public:
+  // Those built in.
+  [[nodiscard]] static const Profiles& built_in();
+
+  // Those built in, extended or overridden by name. Errc::invalid with file, line and what is
+  // allowed.
+  [[nodiscard]] static Result<Profiles> load(const std::vector<ProfileText>& more);
+
+  // By name; null if unknown. Pointers live as long as the Profiles.
+  [[nodiscard]] const ProviderProfile* provider(std::string_view name) const;
+  [[nodiscard]] const HarnessProfile* harness(std::string_view name) const;
+
+  // By upstream host; the profile "generic" when none matches.
+  [[nodiscard]] const ProviderProfile& provider_for_host(std::string_view host) const;
+  // By the basename of the program, or by User-Agent; the profile "custom" when none matches.
+  [[nodiscard]] const HarnessProfile& harness_for_program(std::string_view basename) const;
+  [[nodiscard]] const HarnessProfile& harness_for_request(const Headers& headers) const;
+
+  [[nodiscard]] const std::vector<ProviderProfile>& providers() const { return providers_; }
+  [[nodiscard]] const std::vector<HarnessProfile>& harnesses() const { return harnesses_; }
+
+ private:
+  std::vector<ProviderProfile> providers_;
+  std::vector<HarnessProfile> harnesses_;
+};
+
+// The pool family of a model under a provider.
+[[nodiscard]] std::string family_of(const ProviderProfile& provider, std::string_view model);
+
+}  // namespace hg::wire

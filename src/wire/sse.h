@@ -1,0 +1,50 @@
+// sse.h: an event stream cut into events: LF, CRLF, CR and mixed line ends, at any cut point.
+//
+// Follows the WHATWG EventSource grammar: the blank after a colon is optional, data lines join with
+// LF, comments are counted and otherwise ignored, a byte order mark at the start is skipped. Reads
+// a side copy and changes nothing. Bounded: an event longer than the limit is dropped and the
+// parser goes on with the next. Pure; one owner.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+
+namespace hg::wire {
+
+struct SseEvent {
+  std::string_view type;  // "" when the event names none (EventSource calls that "message").
+  std::string_view data;
+};
+
+class SseParser {
+ public:
+  // `on_event` gets views that live until it returns.
+  using OnEvent = std::function<void(const SseEvent&)>;
+  explicit SseParser(OnEvent on_event, std::size_t max_event_bytes = 1024 * 1024);
+
+  void feed(std::string_view bytes);
+  void finish();  // The stream ended: an event without its blank line counts.
+
+  [[nodiscard]] std::uint64_t comments() const { return comments_; }
+  [[nodiscard]] std::uint64_t oversize_events() const { return oversize_; }
+
+ private:
+  void end_line();
+  void end_event();
+
+  OnEvent on_event_;
+  std::size_t max_event_bytes_;
+  std::string line_;
+  std::string type_;
+  std::string data_;
+  bool has_data_ = false;
+  bool skipping_ = false;  // The present event is over the limit.
+  bool after_cr_ = false;  // The last byte was CR: an LF now belongs to it.
+  bool at_start_ = true;   // For the byte order mark.
+  std::uint64_t comments_ = 0;
+  std::uint64_t oversize_ = 0;
+};
+
+}  // namespace hg::wire
