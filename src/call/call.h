@@ -3,8 +3,9 @@
 //
 // It says what to do next and is told how that went; who drives it (sockets in `proxy`, the virtual
 // clock in `sim`) decides nothing. Every ending passes through one place that gives the admission
-// back, so that no path leaks a lease or a waiter. Pure: time and randomness come in as arguments.
-// Thread-safety: none. Lifetime: one object a call; it holds no reference.
+// back, so that no path leaks a lease or a waiter. An event that does not fit the state (a timer
+// that fires late, a reply after the client left) is ignored. Pure: time and randomness come in as
+// arguments. Thread-safety: none. Lifetime: one object a call; it holds no reference.
 //
 //   for (;;) {
 //     const Step step = call.next(now);          // until step.what == Do::finish
@@ -33,39 +34,50 @@ struct Demand {
   std::int64_t text_chars = 0;
   Tokens flat_tokens = 0;
   gate::Weights weights;
-  Micros head_start{0};  // Priority.
-  Micros since{0};       // Seniority earned before our own 429.
+  bool refused_calls_count = false;  // The provider counts what it refuses: no refund then.
+  Micros head_start{0};              // Priority.
+  Micros since{0};                   // Seniority earned before our own 429.
 };
 
-// How long and how often: from harness profile, request headers and configuration.
+// How long and how often: from harness profile, request headers and configuration (estimate.h).
 struct Patience {
-  Micros hold_cap{
-      45'000'000};  // From the first byte at the shim to the answer's first byte, at most.
+  // From the first byte at the shim until the call is sent for the last time, at most.
+  Micros hold_cap{45'000'000};
+  // The client's own limit for the answer's first byte, counted from the same moment, if known.
+  std::optional<Micros> header_limit;
   Micros lease_ttl{30'000'000};
-  int overload_tries = 6;  // Retries after the first.
-  Micros overload_step{
-      30'000'000};  // Waits min(step x n, overload_wait_max), jittered by +-20 %, and
-  Micros overload_wait_max{90'000'000};  // never more than a third of the hold cap.
+  int overload_tries = 6;  // Retries after the first try.
+  // The n-th wait after an overload is min(step x n, wait_max), jittered by +-20 %, and never more
+  // than a third of the hold cap. A provider's retry-after takes its place: see on_answer.
+  Micros overload_step{30'000'000};
+  Micros overload_wait_max{90'000'000};
+  Micros quota_pause{600'000'000};  // How long an exhausted quota pauses the pool.
 };
 
 enum class Do : std::uint8_t {
-  ask,       // Ask the gate with `ask`; then on_reply.
-  wait,      // Held: sleep until `until` or until woken by the store; then on_timer.
-  back_off,  // After an overload: sleep until `until`, without a place in the queue; then on_timer.
-  send,      // Admitted: send the request upstream; then on_answer (or on_no_answer).
-  relay,     // Pass the answer on (its head may go down now); then on_end.
-  refuse,    // Answer the agent with our own 429 (`refusal`); then on_done.
-  leave,     // Take the waiter `id` out of the queue (`timed_out` if the hold ended); then on_done.
-  give_back,   // Tell the gate of the provider's overload of the admission `id`; then on_done.
-  settle,      // Settle `settle`; then on_done. (When the client went: upstream is closed before.)
-  pause_pool,  // An exhausted quota: pause for `pause`; then on_done.
+  ask,         // Ask the gate with `ask`; then on_reply.
+  wait,        // Held: sleep until `until` or until woken by the store; then on_timer.
+  back_off,    // After an overload: sleep until `until`, outside the queue; then on_timer.
+  send,        // Admitted: send the request upstream; then on_answer or on_no_answer.
+  relay,       // Pass the answer on (its head may go down now); then on_end.
+  refuse,      // Answer the agent with an error of our own (`refusal`); then on_done.
+  leave,       // Take the waiter `id` out of the queue (`timed_out` if the hold ended); on_done.
+  give_back,   // Tell the gate that the provider refused the try `id` for load; then on_done.
+  settle,      // Settle `settle`; then on_done. (When the client went: close upstream before.)
+  pause_pool,  // An exhausted quota: pause the pool for `pause`; then on_done.
   finish,      // Nothing is left to do; `record` is final.
 };
 
 [[nodiscard]] const char* to_string(Do what);
 
-// Why we answer with our own 429.
-enum class OwnRefusal : std::uint8_t { hold_cap, overload };
+// Why we answer the agent ourselves.
+enum class OwnRefusal : std::uint8_t {
+  hold_cap,  // 429, retry-after 30: the queue was longer than this harness can wait.
+  overload,  // 429, retry-after 30: the provider refused for load until tries or hold ran out.
+  upstream,  // 502: the provider could not be reached, or closed without a byte.
+};
+
+[[nodiscard]] const char* to_string(OwnRefusal why);
 
 struct Step {
   Do what = Do::finish;
@@ -78,7 +90,8 @@ struct Step {
   OwnRefusal refusal = OwnRefusal::hold_cap;  // refuse: with record().last_axis and last_place.
 };
 
-// How the provider answered, before any byte went down.
+// How the provider answered, before any byte went down. A stream's first event has been looked at
+// (until peek_deadline), so that an overload inside a 200 is told here as an overload.
 struct Answer {
   int status = 0;
   wire::Refusal refusal;  // kind none: a success.
@@ -142,28 +155,83 @@ class Call {
   [[nodiscard]] Step next(Instant now);
 
   void on_reply(const gate::AcquireReply& reply, Instant now);
-  void on_timer(
-      Instant now);  // The sleep of `wait` or `back_off` ended, by time or by being woken.
+
+  // The sleep of `wait` or `back_off` ended, by time or by being woken.
+  void on_timer(Instant now);
+
+  // A refusal for load is retried while tries and hold last; its retry-after shapes the wait and
+  // nothing else: never earlier than it says (at least 1 s), doubled with each refusal that
+  // follows, until the usual wait is reached. A wait that ends past the hold is not begun.
+  // Everything else is passed on.
   void on_answer(const Answer& answer, Instant now);
   void on_no_answer(NoAnswer how, Instant now);
   void on_end(const End& end, Instant now);
-  void on_client_gone(Instant now);  // In any state before `relay`; while relaying it is an End.
-  void on_done(Instant now);  // refuse, leave, give_back, settle or pause_pool was carried out.
+
+  // In any state; safe to tell twice. While relaying, an End that says how far it got is better.
+  void on_client_gone(Instant now);
+
+  // refuse, leave, give_back, settle or pause_pool was carried out (or is beyond our power).
+  void on_done(Instant now);
 
   // The lease held at present, for the shim's heartbeat; nothing when there is none.
   [[nodiscard]] std::optional<gate::LeaseRenewal> lease() const;
 
   [[nodiscard]] const Record& record() const { return record_; }
-  [[nodiscard]] Instant hold_deadline() const;
+  [[nodiscard]] const Demand& demand() const { return demand_; }
+
+  // Past it the call is not held any longer.
+  [[nodiscard]] Instant hold_deadline() const { return started_ + patience_.hold_cap; }
+
+  // Until when a stream's first event may be waited for, its head having come at `head_came`: 10 s,
+  // and never past 20 s before the client's own header limit.
+  [[nodiscard]] Instant peek_deadline(Instant head_came) const;
 
  private:
-  enum class State : std::uint8_t;
-  // ... owned by call.cc's author: extend as needed.
+  enum class State : std::uint8_t {
+    asking,       // No waiter and no lease, unless the ask is out (ask_out_).
+    held,         // A waiter.
+    leaving,      // The waiter has to go.
+    sending,      // A lease.
+    pausing,      // A lease; a quota was exhausted.
+    relaying,     // A lease.
+    settling,     // The lease has to go.
+    giving_back,  // The lease has to go, as refused for load.
+    backing_off,  // Neither.
+    refusing,     // Neither.
+    finished,     // Neither.
+  };
+
+  void begin_try();
+  void end_wait(Instant now);
+  void settle(gate::Settlement by, std::optional<gate::Usage> usage);
+  void refuse(OwnRefusal why, Instant now);
+  void after_release(Instant now);
+  [[nodiscard]] Micros overload_wait(std::optional<Micros> retry_after);
+  [[nodiscard]] Micros earned(Instant now) const;
+  [[nodiscard]] gate::AcquireRequest ask(Instant now) const;
+
   Demand demand_;
   Patience patience_;
   Rng rng_;
   Instant started_;
   Record record_;
+
+  State state_ = State::asking;
+  int try_ = 0;
+  std::string id_;        // Of the present try.
+  bool ask_out_ = false;  // The step `ask` was handed out and not replied to.
+  bool client_gone_ = false;
+  std::optional<Instant> held_since_;  // While a waiter.
+  Instant until_;                      // held, backing_off.
+  Instant backing_since_;
+  gate::SettleRequest settle_;
+  bool refused_ = false;  // The answer being relayed is a refusal.
+  std::optional<gate::Usage> refusal_usage_;
+  bool leave_timed_out_ = false;
+  OwnRefusal own_refusal_ = OwnRefusal::hold_cap;
+  std::optional<OwnRefusal> refuse_after_;              // What follows once the admission is back.
+  std::optional<Micros> back_off_after_;                // The same: sleep, then ask anew.
+  std::optional<gate::Settlement> settle_after_leave_;  // The ask was out when the client went.
 };
 
 }  // namespace hg::call
