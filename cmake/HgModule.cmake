@@ -1,8 +1,9 @@
 # hg_module(<name> DEPS <modules...> [LIBS <imported targets...>]): one module of src/.
 #
-#   hg_<name>      static library of src/<name>/*.cc without *_test.cc and main.cc (an interface
-#                  library while there is no .cc); includes are written from src/
-#   <name>_test    GoogleTest program of src/<name>/*_test.cc, when there are any; ctest label "unit"
+#   hg_<name>      static library of src/<name>/*.cc without *_test.cc and main.cc (an
+#                  interface library while there is no .cc); includes are written from src/
+#   <name>_test    GoogleTest program of src/<name>/*_test.cc, if any; its cases have the ctest
+#                  label "unit"
 #   headgate       the program, from src/<name>/main.cc, at the root of the build folder
 #
 # DEPS is the module's row of tools/layers.txt. A row may name modules that do not exist yet: they

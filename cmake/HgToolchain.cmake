@@ -21,7 +21,8 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # g++ 12 reports these inside the standard library and Boost after inlining, wrongly.
   target_compile_options(hg_options INTERFACE
     -Wno-restrict -Wno-maybe-uninitialized -Wno-array-bounds -Wno-stringop-overflow
-    -Wno-stringop-overread -Wno-dangling-pointer -Wno-free-nonheap-object -Wno-mismatched-new-delete)
+    -Wno-stringop-overread -Wno-dangling-pointer -Wno-free-nonheap-object
+    -Wno-mismatched-new-delete)
 elseif(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
   target_compile_options(hg_options INTERFACE -Wno-missing-designated-field-initializers)
 endif()
