@@ -16,15 +16,14 @@ namespace hg::gate {
 
 // The limits of a pool. `Pool::validate` says which values are possible.
 struct Limits {
-  Tokens c_burst = 0;  // Capacity of the token bucket, tokens, >= 1.
-  std::int64_t r_tok =
-      0;                  // Its refill, whole tokens/s, >= 1 (equals micro-tokens per microsecond).
-  Tokens k_inflight = 0;  // Tokens of calls at the provider at once, estimates unweighted, >= 1.
+  Tokens c_burst = 0;       // Capacity of the token bucket, tokens, >= 1.
+  std::int64_t r_tok = 0;   // Its refill, whole tokens/s (= micro-tokens per microsecond), >= 1.
+  Tokens k_inflight = 0;    // Tokens of calls at the provider at once, estimates unweighted, >= 1.
   std::int64_t c_req = 0;   // Capacity of the request bucket, whole requests, >= 1.
   MicroRequests r_qps = 0;  // Its refill, micro-requests/s, >= 1.
-  std::optional<Tokens>
-      c_out;  // The output bucket, where a provider limits output apart: capacity, tokens,
-  std::optional<std::int64_t> r_out;  // and refill, whole tokens/s. Both or neither.
+  // The output bucket, where a provider limits output apart: both or neither.
+  std::optional<Tokens> c_out;        // Capacity, tokens, >= 1.
+  std::optional<std::int64_t> r_out;  // Refill, whole tokens/s, >= 1.
 
   friend bool operator==(const Limits&, const Limits&) = default;
 };
@@ -46,8 +45,8 @@ struct PoolConfig {
   std::string seed_source;  // "operator", "discovery", "profile": shown to people.
   WallTime seeded_at;       // When the seed was measured.
   std::int64_t kappa_micro = 4'890'000;  // Starting characters per token, millionths.
-  bool refused_calls_count =
-      false;  // The provider counts refused calls: overload() refunds nothing.
+  // The provider counts refused calls against its limits: overload() refunds nothing.
+  bool refused_calls_count = false;
   Micros priority_head_start_max{15'000'000};  // Bounds what a caller's priority may claim.
 
   friend bool operator==(const PoolConfig&, const PoolConfig&) = default;
@@ -59,15 +58,17 @@ enum class Axis : std::uint8_t { none, paused, tok, req, inflight, out };
 [[nodiscard]] const char* to_string(Axis axis);
 
 struct AcquireRequest {
-  std::string id;        // shim-epoch.sequence.try, unique for ever.
-  std::string shim;      // Who asks, renews and is woken.
-  std::string alias;     // The (pool, harness) pair; windows are kept for it.
-  Tokens estimate = 0;   // Prompt tokens expected, unweighted: what counts in flight, >= 0.
-  Tokens charge = 0;     // What is drawn from the token bucket, >= 0.
-  Tokens output = 0;     // Output expected: what is drawn from the out bucket, where there is one.
-  Micros hold_left{0};   // How long this caller can still wait; past it the waiter is dropped.
+  std::string id;       // shim-epoch.sequence.try, unique for ever.
+  std::string shim;     // Who asks, renews and is woken.
+  std::string alias;    // The (pool, harness) pair; windows are kept for it.
+  Tokens estimate = 0;  // Prompt tokens expected, unweighted: what counts in flight, >= 0.
+  Tokens charge = 0;    // What is drawn from the token bucket, >= 0.
+  Tokens output = 0;    // Output expected: what is drawn from the out bucket, where there is one.
+  // How long this caller can still wait; past it the waiter is dropped. Zero: it asks once and is
+  // not queued.
+  Micros hold_left{0};
   Micros head_start{0};  // The priority's head start, bounded by the configuration.
-  Micros since{0};       // Seniority earned before, at most one hold cap.
+  Micros since{0};       // Seniority earned before, at most one hold cap (the gate cuts at 300 s).
   Micros lease_ttl{30'000'000};
   Weights weights;  // At which `charge` was computed; kept in the lease for the settlement.
 };
@@ -81,7 +82,19 @@ struct AcquireReply {
   Micros predicted_wait{0};    // Denied: until admission, by the formula of the design.
   Micros pause_left{0};        // Denied as paused: until the next probe may pass.
   std::int64_t share_ppm = 0;  // The caller's shim's share of the admissions of the last 5 minutes.
-  std::uint64_t epoch = 0;     // Rises whenever the pool was away or rebuilt.
+  std::int64_t shims = 0;   // Shims known to the pool (seen in the last 10 minutes), this one too.
+  std::uint64_t epoch = 0;  // Rises whenever the pool was away or rebuilt.
+
+  friend bool operator==(const AcquireReply&, const AcquireReply&) = default;
+};
+
+// The answer to a heartbeat: what a shim's local schedule is kept warm with.
+struct RenewReply {
+  std::int64_t share_ppm = 0;
+  std::int64_t shims = 0;
+  std::uint64_t epoch = 0;
+
+  friend bool operator==(const RenewReply&, const RenewReply&) = default;
 };
 
 // What a call really used, as its dialect reports it; all whole tokens, >= 0.
@@ -103,8 +116,8 @@ struct SettleRequest {
   std::string id;
   Settlement by = Settlement::estimate;
   Usage usage;  // Read when by == usage.
-  std::int64_t text_chars =
-      0;  // Prompt characters (UTF-8 bytes after unescaping) for kappa; 0: no observation.
+  // Prompt characters (UTF-8 bytes after unescaping) for kappa; 0: no observation.
+  std::int64_t text_chars = 0;
   Tokens flat_tokens = 0;  // Part of the prompt priced flat (images, files), subtracted for kappa.
 };
 
@@ -122,8 +135,7 @@ struct LeaseRenewal {
 struct Wake {
   std::string id;
   std::string shim;
-  Instant
-      at;  // On the store's clock; not later than needed, never in the past by more than the step.
+  Instant at;  // On the store's clock, as `now` is given to the pool; the past means at once.
 
   friend bool operator==(const Wake&, const Wake&) = default;
 };
@@ -138,6 +150,8 @@ struct Window {
   Tokens accepted = 0;           // True charges settled.
   std::int64_t overloads = 0;    // The provider's refusals for load.
   Tokens released_tokens = 0;  // In-flight tokens given back: what the wait prediction divides by.
+
+  friend bool operator==(const Window&, const Window&) = default;
 };
 
 struct WaiterView {
@@ -155,6 +169,19 @@ struct LeaseView {
   Micros left{0};
 };
 
+// The windows of one (pool, harness) pair.
+struct AliasView {
+  std::string alias;
+  std::vector<Window> windows;  // Newest last; windows in which nothing happened are left out.
+};
+
+struct ShimView {
+  std::string shim;
+  Micros seen_ago{0};
+  std::int64_t share_ppm = 0;
+  bool vanished = false;  // It held leases or waiters and fell silent: its share is withheld.
+};
+
 // A pool at one moment, for people and pages.
 struct PoolView {
   PoolConfig config;
@@ -168,7 +195,9 @@ struct PoolView {
   Micros paused_for{0};
   std::vector<LeaseView> leases;
   std::vector<WaiterView> waiters;  // Head first.
-  std::vector<Window> windows;      // Newest last, at most the last 30.
+  std::vector<Window> windows;      // Of the last 5 minutes as in AliasView.
+  std::vector<AliasView> aliases;   // By name.
+  std::vector<ShimView> shims;      // By name.
 };
 
 }  // namespace hg::gate
