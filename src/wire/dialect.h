@@ -76,7 +76,8 @@ struct UsageReport {
 // input; past that it skips to the next event and keeps looking for usage.
 class ResponseReader {
  public:
-  // `content_type` decides between an event stream and one JSON body.
+  // `content_type` decides between an event stream and one JSON body, unless the first bytes are
+  // plainly the other.
   ResponseReader(Dialect dialect, std::string_view content_type);
   ~ResponseReader();
   ResponseReader(ResponseReader&&) noexcept;

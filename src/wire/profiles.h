@@ -20,14 +20,30 @@
 namespace hg::wire {
 
 // Refusals that share a sign. A rule matches when all that it states holds; the first match
-// decides.
+// decides. A profile's own rules come first, then those of the profile "generic".
 struct RefusalRule {
-  std::vector<int> statuses;  // Empty: any.
-  std::vector<std::string>
-      codes;         // Structured error code or type in the body, any of these; empty: any.
-  std::string text;  // Lower-case text in the message; "" for any. Never alone terminal.
+  std::vector<int> statuses;  // Any of these; empty: any status, and error events inside a 200.
+  // Patterns ('*' stands for any run) of which one matches a structured code or type in the body,
+  // without case; empty: any.
+  std::vector<std::string> codes;
+  std::vector<std::string> texts;       // Lower case, one is in the message; never alone terminal.
+  std::string header;                   // A field that is there, ...
+  std::string header_value;             // ... with this value; "" for any.
+  std::string lacks_header;             // A field that is not there.
   std::optional<bool> has_retry_after;  // Whether the provider said when to return.
-  std::string means;                    // "overload", "quota", "request", "server".
+  std::optional<Micros> retry_after_min;  // It said so, and not before this.
+  std::optional<Micros> retry_after_max;  // It said so, and not after this.
+  std::string means;                      // "overload", "quota", "request", "server".
+};
+
+// Limits that a pool starts from when nobody configured it and the provider names none: low enough
+// for the lowest paid tier, and meant to be replaced by what is learned.
+struct StartLimits {
+  Tokens c_burst = 30'000;
+  Tokens r_tok = 500;  // Tokens/s.
+  Tokens k_inflight = 200'000;
+  MicroRequests c_req = 5'000'000;
+  std::int64_t r_qps = 800'000;  // Micro-requests/s.
 };
 
 struct ProviderProfile {
@@ -42,7 +58,8 @@ struct ProviderProfile {
   bool retry_after_marks_own =
       false;  // A gateway between, whose own 429s are those with retry-after.
   Micros cache_lifetime{300'000'000};
-  std::int64_t kappa_micro = 4'890'000;
+  std::int64_t kappa_micro = 4'890'000;  // Prompt bytes a token, x 10^6.
+  StartLimits start;
   std::vector<RefusalRule> refusals;
   std::vector<std::string>
       auth_headers;  // Fields that carry the key: "x-api-key", "authorization".
@@ -68,6 +85,8 @@ struct HarnessProfile {
   std::vector<std::string>
       session_headers;         // Fields that name the conversation, the first present wins.
   std::string timeout_header;  // A field that announces the client's own limit in seconds, or "".
+  // The value of `retry-after` in our own 429s, at most retry_after_max.
+  Micros retry_after{30'000'000};
   Dialect dialect = Dialect::other;
   // How `exec` points the program at the shim: environment variables ("{url}" is the shim's base
   // URL without a trailing slash, "{key}" the key or a local token), and a file for its own
@@ -76,6 +95,7 @@ struct HarnessProfile {
     std::string name;
     std::string value;
     bool only_if_unset = false;
+    std::vector<std::string> unless;  // Left alone when any of these variables is set.
   };
   std::vector<Setting> environment;
   struct ConfigFile {
@@ -111,6 +131,7 @@ class Profiles {
   [[nodiscard]] const HarnessProfile& harness_for_program(std::string_view basename) const;
   [[nodiscard]] const HarnessProfile& harness_for_request(const Headers& headers) const;
 
+  // All, sorted by name.
   [[nodiscard]] const std::vector<ProviderProfile>& providers() const { return providers_; }
   [[nodiscard]] const std::vector<HarnessProfile>& harnesses() const { return harnesses_; }
 
@@ -118,6 +139,13 @@ class Profiles {
   std::vector<ProviderProfile> providers_;
   std::vector<HarnessProfile> harnesses_;
 };
+
+// How long one call of this program may be held: the hold cap of its profile, unless the request
+// announces a limit of its own (`timeout_header`), which wins. What announces or has a total or
+// header limit is answered before it: `expected_answer` (time from sending to the answer's headers)
+// and a margin are left over. At least 1 s.
+[[nodiscard]] Micros hold_cap_for(const HarnessProfile& harness, const Headers& headers,
+                                  Micros expected_answer);
 
 // The pool family of a model under a provider.
 [[nodiscard]] std::string family_of(const ProviderProfile& provider, std::string_view model);

@@ -31,18 +31,22 @@ class SseParser {
   [[nodiscard]] std::uint64_t oversize_events() const { return oversize_; }
 
  private:
-  void end_line();
+  void append_to_line(std::string_view piece);
+  void end_line(std::string_view last_piece);
+  void take_line(std::string_view line);
   void end_event();
+  void skip_event();
 
   OnEvent on_event_;
   std::size_t max_event_bytes_;
-  std::string line_;
+  std::string line_;  // The unfinished line, as far as it was fed.
   std::string type_;
   std::string data_;
   bool has_data_ = false;
-  bool skipping_ = false;  // The present event is over the limit.
-  bool after_cr_ = false;  // The last byte was CR: an LF now belongs to it.
-  bool at_start_ = true;   // For the byte order mark.
+  bool skipping_ = false;   // The present event is over the limit.
+  bool line_empty_ = true;  // No byte of the present line came yet (also while skipping).
+  bool after_cr_ = false;   // The last byte was CR: an LF now belongs to it.
+  bool first_line_ = true;  // For the byte order mark.
   std::uint64_t comments_ = 0;
   std::uint64_t oversize_ = 0;
 };
