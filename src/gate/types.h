@@ -119,6 +119,8 @@ struct SettleRequest {
   // Prompt characters (UTF-8 bytes after unescaping) for kappa; 0: no observation.
   std::int64_t text_chars = 0;
   Tokens flat_tokens = 0;  // Part of the prompt priced flat (images, files), subtracted for kappa.
+  // The answer broke off with the provider's refusal for load: settled, and counted as an overload.
+  bool overloaded = false;
 };
 
 // A lease as its owner knows it: with its tokens, so that one which the store lost can be rebuilt.
