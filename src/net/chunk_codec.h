@@ -39,6 +39,10 @@ class ChunkDecoder {
     last_lf,
     ended
   };
+  Result<void> framing_byte(char c);
+  Result<void> size_byte(char c);
+  Result<void> overhead_byte(char c);
+
   At at_ = At::size;
   std::uint64_t left_ = 0;  // Bytes of the present chunk still to come; its size being read.
   std::size_t digits_ = 0;  // Of the size being read.

@@ -101,7 +101,8 @@ struct FetchedResponse {
 
 class Client {
  public:
-  Client(const Executor& executor, ClientConfig config);
+  // The executor's context and the clock (for the age of connections) outlive the client.
+  Client(const Executor& executor, const Clock& clock, ClientConfig config);
   ~Client();
   Client(const Client&) = delete;
   Client& operator=(const Client&) = delete;
