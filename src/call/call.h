@@ -202,10 +202,15 @@ class Call {
   };
 
   void begin_try();
+  void hold_until(Instant until, Instant now);
   void end_wait(Instant now);
+  void leave(bool timed_out);
   void settle(gate::Settlement by, std::optional<gate::Usage> usage);
+  void settle_refused();
+  void settle_as_far_as_seen(const End& end);
+  void release_done();
   void refuse(OwnRefusal why, Instant now);
-  void after_release(Instant now);
+  [[nodiscard]] bool past_hold(Instant now) const { return now >= hold_deadline(); }
   [[nodiscard]] Micros overload_wait(std::optional<Micros> retry_after);
   [[nodiscard]] Micros earned(Instant now) const;
   [[nodiscard]] gate::AcquireRequest ask(Instant now) const;
@@ -221,17 +226,19 @@ class Call {
   std::string id_;        // Of the present try.
   bool ask_out_ = false;  // The step `ask` was handed out and not replied to.
   bool client_gone_ = false;
-  std::optional<Instant> held_since_;  // While a waiter.
+  std::optional<Instant> held_since_;  // While there is a waiter.
   Instant until_;                      // held, backing_off.
-  Instant backing_since_;
-  gate::SettleRequest settle_;
-  bool refused_ = false;  // The answer being relayed is a refusal.
+  Instant backing_since_;              // backing_off.
+  bool leave_timed_out_ = false;       // leaving.
+  bool refund_after_leave_ = false;    // leaving: the ask was out when the client went.
+  gate::SettleRequest settle_;         // settling; also pausing, when the answer has ended.
+  bool ended_ = false;                 // pausing: the answer has ended, settle_ is ready.
+  bool refused_ = false;               // relaying, pausing: the answer is a refusal.
   std::optional<gate::Usage> refusal_usage_;
-  bool leave_timed_out_ = false;
-  OwnRefusal own_refusal_ = OwnRefusal::hold_cap;
-  std::optional<OwnRefusal> refuse_after_;              // What follows once the admission is back.
-  std::optional<Micros> back_off_after_;                // The same: sleep, then ask anew.
-  std::optional<gate::Settlement> settle_after_leave_;  // The ask was out when the client went.
+  OwnRefusal own_refusal_ = OwnRefusal::hold_cap;  // refusing.
+  // What follows once nothing is held any longer: one of these, or the end.
+  std::optional<OwnRefusal> refuse_next_;
+  std::optional<Instant> back_off_next_;
 };
 
 }  // namespace hg::call
