@@ -21,6 +21,10 @@ LONG_LABELS := soak|harness|bench
 CTEST := ctest --output-on-failure --no-tests=error --test-output-size-passed 4096 \
   --test-output-truncation tail
 
+# configure PRESET [OPTIONS]: quiet unless it fails.
+configure = log=$$(mktemp) && { cmake --preset $(1) --log-level=NOTICE >$$log 2>&1 || \
+  { cat $$log; rm -f $$log; exit 1; }; rm -f $$log; }
+
 say = @printf '\n== %s\n' "$(1)"
 
 help: ## this list
@@ -45,7 +49,7 @@ build: ## set up and build build/headgate
 test: ## unit tests, recorded vectors and the quick end-to-end tests
 	@tools/setup test
 	$(call say,building headgate and its tests)
-	@cmake --preset release -DHG_TESTS=ON --log-level=WARNING
+	@$(call configure,release -DHG_TESTS=ON)
 	@ninja -C build -j$(JOBS)
 	$(call say,running the tests)
 	@cd build && status=0; \
@@ -61,7 +65,7 @@ check: ## formatting, house rules, headers alone, clang-tidy on pure modules and
 	@tools/lint format
 	@$(MAKE) check-headers
 	$(call say,clang-tidy on the pure modules and on changed files)
-	@cmake --preset tidy --log-level=WARNING
+	@$(call configure,tidy)
 	@tools/lint tidy -j $(JOBS)
 
 check-headers: ## each header of src/ compiles alone
@@ -76,7 +80,7 @@ format: ## rewrite the sources as clang-format wants them
 sanitize: ## unit tests under clang-19 with AddressSanitizer and UndefinedBehaviorSanitizer
 	@tools/setup check
 	$(call say,building with clang-19 and sanitizers into build-san)
-	@cmake --preset san -DHG_TESTS=ON --log-level=WARNING
+	@$(call configure,san -DHG_TESTS=ON)
 	@ninja -C build-san -j$(JOBS)
 	$(call say,running the unit tests under sanitizers)
 	@cd build-san && status=0; \
@@ -86,20 +90,20 @@ sanitize: ## unit tests under clang-19 with AddressSanitizer and UndefinedBehavi
 fuzz: ## each fuzz target for FUZZ_SECONDS (20); crashes are left in build-fuzz/
 	@tools/setup check
 	$(call say,building the fuzz targets with clang-19 into build-fuzz)
-	@cmake --preset fuzz --log-level=WARNING
+	@$(call configure,fuzz)
 	@ninja -C build-fuzz -j$(JOBS) fuzz_targets
 	@tools/run-fuzz build-fuzz $(FUZZ_SECONDS)
 
 bench: ## benchmarks; the results are build/bench.json
 	@tools/setup check
 	$(call say,building the benchmarks into build-bench)
-	@cmake --preset bench --log-level=WARNING
+	@$(call configure,bench)
 	@ninja -C build-bench -j$(JOBS) bench_targets
 	@mkdir -p build && tools/run-bench build-bench build/bench.json
 
 soak: ## the tests that take many minutes: fairness over real sockets and the like
 	@tools/setup test
-	@cmake --preset release -DHG_TESTS=ON --log-level=WARNING
+	@$(call configure,release -DHG_TESTS=ON)
 	@ninja -C build -j$(JOBS)
 	@cd build && status=0; \
 	  $(CTEST) -L soak --output-junit soak.xml || status=$$?; \
@@ -107,7 +111,7 @@ soak: ## the tests that take many minutes: fairness over real sockets and the li
 
 harness: ## the long runs of real agent programs against the emulated provider
 	@tools/setup test
-	@cmake --preset release -DHG_TESTS=ON --log-level=WARNING
+	@$(call configure,release -DHG_TESTS=ON)
 	@ninja -C build -j$(JOBS)
 	@cd build && status=0; \
 	  $(CTEST) -L harness --output-junit harness.xml || status=$$?; \
@@ -115,7 +119,7 @@ harness: ## the long runs of real agent programs against the emulated provider
 
 sim: ## the simulator's random histories: SEED=n for one, SEEDS=n for that many
 	@tools/setup test
-	@cmake --preset release -DHG_TESTS=ON --log-level=WARNING
+	@$(call configure,release -DHG_TESTS=ON)
 	@ninja -C build -j$(JOBS) sim_test
 	@HG_SIM_SEED='$(SEED)' HG_SIM_SEEDS='$(SEEDS)' build/src/sim/sim_test --gtest_filter='*Seed*'
 
@@ -125,4 +129,4 @@ clean: ## remove what was built (downloads stay)
 # Configured without tests when their libraries are missing; `make test` switches them on.
 build/build.ninja:
 	$(call say,configuring)
-	@cmake --preset release --log-level=WARNING
+	@$(call configure,release)
