@@ -125,8 +125,8 @@ void Call::on_reply(const gate::AcquireReply& reply, Instant now) {
       record_.last_axis = reply.axis;
       record_.last_place = reply.place;
       // Woken when its turn comes; this is for a wake that was lost.
-      const Micros predicted =
-          reply.axis == gate::Axis::paused ? reply.pause_left : reply.predicted_wait;
+      const Micros predicted = reply.axis == gate::Axis::paused ? reply.pause_left
+                                                                : reply.predicted_wait;
       const Micros backstop = scaled(predicted, 1.25) + Micros{1s};
       hold_until(now + scaled(backstop, rng_.uniform(1.0, 1.2)), now);
       return;
@@ -210,10 +210,10 @@ void Call::on_end(const End& end, Instant now) {
   settle_as_far_as_seen(end);
   if (end.how != End::How::stream_error) return;
 
-  const bool by_provider =
-      end.stream_refusal != RefusalKind::none && end.stream_refusal != RefusalKind::server;
-  record_.outcome =
-      by_provider ? Record::Outcome::refused_by_provider : Record::Outcome::upstream_failed;
+  const bool by_provider = end.stream_refusal != RefusalKind::none &&
+                           end.stream_refusal != RefusalKind::server;
+  record_.outcome = by_provider ? Record::Outcome::refused_by_provider
+                                : Record::Outcome::upstream_failed;
   const bool nothing_used = !end.usage && !end.output_seen;
   if (end.stream_refusal == RefusalKind::overload) {
     ++record_.overloads;
@@ -420,8 +420,8 @@ void Call::release_done() {
 Micros Call::overload_wait(std::optional<Micros> retry_after) {
   const std::int64_t nth = record_.overloads;
   const Micros third = patience_.hold_cap / 3;
-  const Micros usual =
-      std::min({patience_.overload_step * nth, patience_.overload_wait_max, third});
+  const Micros usual = std::min(
+      {patience_.overload_step * nth, patience_.overload_wait_max, third});
   if (!retry_after) {
     const Micros longest = std::min(scaled(usual, 1.2), third);
     return Micros(rng_.integer(scaled(usual, 0.8).count(), longest.count()));
