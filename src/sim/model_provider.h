@@ -184,7 +184,10 @@ class ModelProvider {
   // An accepted call ended (or was aborted) after `output` tokens; no-op for an unknown id.
   void finished(std::uint64_t id, Tokens output, Instant now);
 
-  // Changes the limits by hand, from now on (an operator's hook of the emulated provider).
+  // The answer of an accepted call was cut, as cut_after_output says: for the books.
+  void count_cut();
+
+  // Multiplies both rates by `factor` (> 0) from now on, instead of the last factor given here.
   void scale(double factor, Instant now);
 
   [[nodiscard]] const ProviderBooks& books() const { return books_; }
@@ -206,11 +209,15 @@ class ModelProvider {
   };
 
   void advance(Instant now);
-  [[nodiscard]] Tokens cached_prefix(const std::vector<PromptBlock>& blocks, Instant now);
+  [[nodiscard]] Micros tenant_gap();
+  [[nodiscard]] double token_rate() const;    // At at_, tokens/s.
+  [[nodiscard]] double request_rate() const;  // At at_, requests/s.
+  [[nodiscard]] Tokens cached_prefix(const std::vector<PromptBlock>& blocks, Tokens prompt,
+                                     Instant now) const;
   void remember(const std::vector<PromptBlock>& blocks, Instant now);
   [[nodiscard]] RateState rate_state() const;
   [[nodiscard]] double weighted(Tokens uncached, Tokens cached, Tokens output) const;
-  void hint(ProviderVerdict& verdict, double missing, double rate) const;
+  void hint(ProviderVerdict& verdict, double seconds) const;
   [[nodiscard]] ProviderVerdict refuse(ProviderError error);
 
   ProviderModel model_;
@@ -220,6 +227,7 @@ class ModelProvider {
   Instant at_;           // The buckets' time.
   double tokens_;        // Level; negative while a debt is paid.
   double requests_;      // Level.
+  double accepted_ = 0;  // As the limit counts: books_ has it in whole tokens.
   double refilled_ = 0;  // Rate x time so far, full or not.
   double manual_factor_ = 1;
   double rate_factor_ = 1;  // At at_.
