@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <sstream>
@@ -228,7 +229,7 @@ std::string bad_value(std::string_view place, std::string_view path, const Key& 
                       const Raw& raw) {
   const bool echo = key.echo == Echo::yes && raw.text.size() <= 80;
   const std::string value = echo ? fmt::format(" = {}", escape_controls(raw.text)) : "";
-  return fmt::format("{}: {}{} is not possible: it must be {}", place, path, value, key.allowed);
+  return fmt::format("{}: {}{} is not possible; allowed is {}", place, path, value, key.allowed);
 }
 
 // Finds a named entry, by its exact name or as variables spell it, or makes it.
@@ -374,6 +375,20 @@ Result<void> check_whole(const Config& config) {
   return {};
 }
 
+// File names are relative to where they were written: the file's folder, or the present one.
+void make_absolute(Config& config, const std::filesystem::path& base) {
+  const auto mend = [&](std::string& file) {
+    if (!file.empty() && file != "none") file = (base / file).lexically_normal().string();
+  };
+  mend(config.call_log);
+  mend(config.profiles_dir);
+  mend(config.runtime_dir);
+  for (UpstreamSettings& upstream : config.upstreams) {
+    mend(upstream.key_file);
+    mend(upstream.ca_file);
+  }
+}
+
 std::string home_config_file() {
   // Read at start, before any thread is.
   const char* base = std::getenv("XDG_CONFIG_HOME");  // NOLINT(concurrency-mt-unsafe)
@@ -441,8 +456,8 @@ Result<std::vector<Setting>> settings_from_environment(const Environment& enviro
       const std::string suffix = fmt::format("_{}", key.name);
       if (rest.size() > suffix.size() && rest.ends_with(suffix) && suffix.size() > longest) {
         longest = suffix.size();
-        path =
-            fmt::format("{}.{}.{}", prefix, rest.substr(0, rest.size() - suffix.size()), key.name);
+        path = fmt::format("{}.{}.{}", prefix, rest.substr(0, rest.size() - suffix.size()),
+                           key.name);
       }
     }
     const auto middle = rest.find("_priorities_");
@@ -484,6 +499,7 @@ Result<Config> parse_config(std::string_view toml_text, std::string_view file_na
     return fail(Errc::invalid, fmt::format("{}:{}: not TOML: {}", file_name,
                                            error.source().begin.line, error.description()));
   }
+  make_absolute(config, std::filesystem::path(file_name).parent_path());
   for (const Setting& setting : settings) {
     Raw raw;
     raw.text = setting.value;
@@ -521,7 +537,13 @@ Result<Config> load_config(const std::string& path, const std::vector<Setting>& 
     if (!read) return std::unexpected(read.error());
     text = *read;
   }
-  return parse_config(text, file, settings);
+  auto config = parse_config(text, file, settings);
+  if (!config) return config;
+  std::error_code error;
+  const std::filesystem::path here = std::filesystem::current_path(error);
+  make_absolute(*config, here);
+  if (!file.empty()) config->file = (here / file).lexically_normal().string();
+  return config;
 }
 
 }  // namespace hg::cli

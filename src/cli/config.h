@@ -104,7 +104,8 @@ using Environment = std::vector<std::pair<std::string, std::string>>;
 [[nodiscard]] Result<Setting> parse_set(std::string_view text);
 
 // A file's text and the settings on top of it. `file_name` is what errors call it; "" when there is
-// no file. Checks everything that can be checked without the profiles.
+// no file. File names inside are relative to its folder; load_config makes all of them absolute.
+// Checks everything that can be checked without the profiles.
 [[nodiscard]] Result<Config> parse_config(std::string_view toml_text, std::string_view file_name,
                                           const std::vector<Setting>& settings);
 
