@@ -66,7 +66,7 @@ struct TaskShape {
   double think_median_s = 9;    // Between an answer and the next call: tools run.
   double think_sigma = 1.2;     // Quartiles 5 and 20 s.
   Tokens prompt_max = 180'000;  // Past it the conversation is compacted to the first prompt.
-  double time_scale = 1.0;      // Shrinks think time and own back-off alike, for short demos.
+  double time_scale = 1.0;      // Multiplies think time, for short demos; habits stay as they are.
 };
 
 // One attempt at one turn.
@@ -131,7 +131,9 @@ class ModelAgent {
   [[nodiscard]] AgentMove lost(std::string why) const;
   [[nodiscard]] AgentMove retry(const AgentOutcome& outcome);
   [[nodiscard]] Micros backoff();
+  void begin_conversation();
   void grow(Tokens by);
+  void plan_output();
 
   AgentHabits habits_;
   TaskShape shape_;
