@@ -222,6 +222,16 @@ net::Task<Result<gate::PoolView>> MemoryStore::view(std::string_view pool) {
   co_return entry->pool.view(state_->clock.now());
 }
 
+net::Task<Result<PoolSummary>> MemoryStore::summary(std::string_view pool) {
+  Entry* entry = state_->find(pool);
+  if (entry == nullptr) co_return std::unexpected(no_pool(pool));
+  PoolSummary summary;
+  summary.config = entry->pool.config();
+  summary.version = entry->pool.version();
+  summary.kappa_micro = entry->pool.kappa_micro();
+  co_return summary;
+}
+
 net::Task<net::Woken> MemoryStore::wait(std::string_view pool, std::string_view id, Instant until) {
   const std::shared_ptr<State> state = state_;  // The store may be closed while this sleeps.
   Entry* entry = state->find(pool);

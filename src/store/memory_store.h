@@ -22,6 +22,13 @@
 
 namespace hg::store {
 
+// What a shim needs to know of a pool for every call, without the lists of a whole view.
+struct PoolSummary {
+  gate::PoolConfig config;
+  std::int64_t version = 0;
+  std::int64_t kappa_micro = 0;  // Characters per token, millionths.
+};
+
 class MemoryStore {
  public:
   MemoryStore(const net::Executor& executor, const Clock& clock);
@@ -55,6 +62,7 @@ class MemoryStore {
   [[nodiscard]] net::Task<Result<void>> pause(std::string_view pool, Micros duration);
   [[nodiscard]] net::Task<Result<void>> resume(std::string_view pool);
   [[nodiscard]] net::Task<Result<gate::PoolView>> view(std::string_view pool);
+  [[nodiscard]] net::Task<Result<PoolSummary>> summary(std::string_view pool);
 
   // Sleeps while `id`, denied before, is in the queue. `notified`: ask again now, your turn has
   // come (or the pool was paused, which the answer will say). `deadline`: `until` has passed.
