@@ -1,0 +1,28 @@
+// No request body breaks the reader, and what it answers can be counted with.
+#include <fuzzer/FuzzedDataProvider.h>
+
+#include <string>
+
+#include "base/assert.h"
+#include "wire/dialect.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  FuzzedDataProvider input(data, size);
+  const auto dialect = input.ConsumeBool() ? hg::wire::Dialect::anthropic_messages
+                                           : hg::wire::Dialect::openai_chat;
+  const std::string body = input.ConsumeRemainingBytesAsString();
+  const auto facts = hg::wire::read_request(dialect, body);
+  if (!facts) {
+    HG_ASSERT(facts.error().code == hg::Errc::invalid && !facts.error().detail.empty());
+    return 0;
+  }
+  // Unescaping only shortens a string, so a prompt is never longer than its body.
+  HG_ASSERT(facts->text_chars >= 0 && facts->text_chars <= std::int64_t(body.size()));
+  HG_ASSERT(facts->flat_tokens >= 0 && facts->flat_parts >= 0);
+  std::int64_t before = 0;
+  for (const auto& block : facts->prefix) {
+    HG_ASSERT(block.chars >= before);
+    before = block.chars;
+  }
+  return 0;
+}
