@@ -29,8 +29,8 @@ enum class Dialect : std::uint8_t {
 // without the query; doubled slashes and a doubled /v1 are tolerated).
 struct Endpoint {
   Dialect dialect = Dialect::other;
-  bool generates =
-      false;  // Paced; everything else (model lists, token counts, probes) passes free.
+  bool generates = false;  // Paced; everything else (model lists, token counts, probes) passes
+                           // free.
 };
 [[nodiscard]] Endpoint classify(std::string_view method, std::string_view path);
 
@@ -39,21 +39,22 @@ struct Endpoint {
 struct PrefixBlock {
   std::uint64_t hash = 0;
   std::int64_t chars = 0;  // Prompt characters from the start up to the end of this block.
+  Tokens flat_tokens = 0;  // Flat-priced parts from the start up to the end of this block.
 };
 
 struct RequestFacts {
   std::string model;
   bool stream = false;
   std::int64_t text_chars = 0;  // UTF-8 bytes of prompt text after JSON unescaping.
-  Tokens flat_tokens =
-      0;  // Images, audio, documents: by a flat price a part, not their base64 length.
+  Tokens flat_tokens = 0;  // Images, audio, documents: by a flat price a part, not their base64
+                           // length.
   std::int64_t flat_parts = 0;
   std::optional<Tokens> max_output;  // The largest output limit of all fields that declare one.
   std::vector<PrefixBlock> prefix;   // System, tools, then one block a message.
-  std::uint64_t prompt_hash =
-      0;  // Of the whole prompt; equal when only `stream` or `max_tokens` differ.
-  std::uint64_t conversation_hash =
-      0;  // Of system and first user message: for agents that send no session id.
+  std::uint64_t prompt_hash = 0;  // Of the whole prompt; equal when only `stream` or `max_tokens`
+                                  // differ.
+  std::uint64_t conversation_hash = 0;  // Of system and first user message: for agents that send no
+                                        // session id.
   std::optional<bool> asks_stream_usage;  // OpenAI: stream_options.include_usage.
 };
 
@@ -63,10 +64,10 @@ struct RequestFacts {
 
 // Tokens as the provider reported them, dialects made equal: prompt parts do not overlap.
 struct UsageReport {
-  std::optional<Tokens>
-      uncached;                  // Prompt tokens not read from cache (cache writes are among them).
-  std::optional<Tokens> cached;  // Prompt tokens read from cache.
-  std::optional<Tokens> output;  // Generated tokens, reasoning included.
+  std::optional<Tokens> uncached;  // Prompt tokens not read from cache (cache writes are among
+                                   // them).
+  std::optional<Tokens> cached;    // Prompt tokens read from cache.
+  std::optional<Tokens> output;    // Generated tokens, reasoning included.
 
   [[nodiscard]] bool any() const { return uncached || cached || output; }
   friend bool operator==(const UsageReport&, const UsageReport&) = default;
@@ -89,11 +90,11 @@ class ResponseReader {
   [[nodiscard]] bool streaming() const;
   [[nodiscard]] const UsageReport& usage() const;  // The latest of each field; set, never added.
   [[nodiscard]] bool output_seen() const;  // Some generated content (not pings, not comments).
-  [[nodiscard]] std::int64_t output_chars()
-      const;                            // Bytes of generated text seen so far, for an estimate.
-  [[nodiscard]] bool complete() const;  // The terminal marker came (or a whole JSON body).
-  [[nodiscard]] bool first_event_seen()
-      const;  // Some event other than comment or ping was complete.
+  [[nodiscard]] std::int64_t output_chars() const;  // Bytes of generated text seen so far, for an
+                                                    // estimate.
+  [[nodiscard]] bool complete() const;          // The terminal marker came (or a whole JSON body).
+  [[nodiscard]] bool first_event_seen() const;  // Some event other than comment or ping was
+                                                // complete.
   // The error event of a stream, as a JSON text, if one came; also a whole JSON body's error
   // object.
   [[nodiscard]] const std::optional<std::string>& error_event() const;

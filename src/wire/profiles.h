@@ -55,14 +55,14 @@ struct ProviderProfile {
   std::int64_t weight_output_ppm = 0;
   bool reserves_max_output = false;  // The declared output limit counts until settled.
   bool refused_calls_count = false;
-  bool retry_after_marks_own =
-      false;  // A gateway between, whose own 429s are those with retry-after.
+  bool retry_after_marks_own = false;  // A gateway between, whose own 429s are those with
+                                       // retry-after.
   Micros cache_lifetime{300'000'000};
   std::int64_t kappa_micro = 4'890'000;  // Prompt bytes a token, x 10^6.
   StartLimits start;
   std::vector<RefusalRule> refusals;
-  std::vector<std::string>
-      auth_headers;  // Fields that carry the key: "x-api-key", "authorization".
+  std::vector<std::string> auth_headers;  // Fields that carry the key: "x-api-key",
+                                          // "authorization".
   // Model families that share a limit: the first pattern ("claude-opus-*") that matches names it;
   // else the model.
   struct Family {
@@ -77,13 +77,13 @@ struct HarnessProfile {
   std::vector<std::string> programs;     // argv[0] basenames that are this harness: "claude".
   std::vector<std::string> user_agents;  // Lower-case prefixes of User-Agent.
   Micros hold_cap{45'000'000};           // Longest hold that this program stands.
-  std::optional<Micros>
-      header_timeout;  // It goes away when no headers came by then (total or header timeout).
+  std::optional<Micros> header_timeout;  // It goes away when no headers came by then (total or
+                                         // header timeout).
   std::optional<Micros> idle_timeout;
-  int refusals_survived = 0;           // 429s in a row that it rides out.
-  Micros retry_after_max{60'000'000};  // Longest retry-after that it obeys.
-  std::vector<std::string>
-      session_headers;         // Fields that name the conversation, the first present wins.
+  int refusals_survived = 0;                 // 429s in a row that it rides out.
+  Micros retry_after_max{60'000'000};        // Longest retry-after that it obeys.
+  std::vector<std::string> session_headers;  // Fields that name the conversation, the first present
+                                             // wins.
   std::string timeout_header;  // A field that announces the client's own limit in seconds, or "".
   // The value of `retry-after` in our own 429s, at most retry_after_max.
   Micros retry_after{30'000'000};
