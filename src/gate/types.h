@@ -82,8 +82,8 @@ struct AcquireReply {
   Micros predicted_wait{0};    // Denied: until admission, by the formula of the design.
   Micros pause_left{0};        // Denied as paused: until the next probe may pass.
   std::int64_t share_ppm = 0;  // The caller's shim's share of the admissions of the last 5 minutes.
-  std::int64_t shims = 0;   // Shims known to the pool (seen in the last 10 minutes), this one too.
-  std::uint64_t epoch = 0;  // Rises whenever the pool was away or rebuilt.
+  std::int64_t shims = 0;      // Shims that the pool saw in the last 11 minutes, this one too.
+  std::uint64_t epoch = 0;     // Rises whenever the pool was away or rebuilt.
 
   friend bool operator==(const AcquireReply&, const AcquireReply&) = default;
 };
