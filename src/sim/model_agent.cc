@@ -54,6 +54,7 @@ std::vector<AgentHabits> known_habits() {
   codex.needs_hint = true;
   codex.overloaded_retries = 29;
   codex.overloaded_pause = 1100ms;
+  codex.unavailable_is_overloaded = true;
   all.push_back(codex);
 
   // OpenCode 1.18.33: exact retry-after without a cap (75 -> 75.1), five retries, else 2, 4, 8, 16,
@@ -184,7 +185,8 @@ AgentMove ModelAgent::retry(const AgentOutcome& outcome) {
   if (refused && !retryable(outcome.status)) {
     return lost("status " + std::to_string(outcome.status) + " is not retried");
   }
-  const bool overloaded = refused && (outcome.status == 529 || outcome.status == 503);
+  const bool overloaded = refused && (outcome.status == 529 ||
+                                      (outcome.status == 503 && habits_.unavailable_is_overloaded));
   if (overloaded && habits_.overloaded_retries) {
     if (++overloaded_ > *habits_.overloaded_retries) return lost("overloaded too often");
     ++attempt_;

@@ -47,6 +47,7 @@ struct AgentHabits {
   // 529 has a budget of its own in some programs.
   std::optional<int> overloaded_retries;
   Micros overloaded_pause{1'000'000};
+  bool unavailable_is_overloaded = false;  // 503 draws on the same budget.
 };
 
 // By profile name: "claude-code", "codex", "opencode", "gemini-cli", "mini-swe-agent",
