@@ -2,6 +2,8 @@
 // draw on. Values only; everything has a default but the upstreams.
 #pragma once
 #include <cstddef>
+#include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -30,15 +32,19 @@ struct PoolRule {
   std::optional<gate::Limits> limits;    // Nothing: ShimConfig::start_limits.
   std::optional<gate::Weights> weights;  // Nothing: the provider profile's.
   std::string seed_source = "operator";  // How the pool got its limits, for people.
+  // Harness -> head start in the queue (call::Demand::head_start).
+  std::map<std::string, Micros, std::less<>> priorities;
 };
 
 struct ShimConfig {
   // Unique for ever: a new one each time the program starts. "": made of process and clock.
   std::string id;
 
-  // At least one. A call goes where its path says (/upstream/NAME, else the pool's), else to the
-  // first whose provider speaks the dialect of its path, else to the first.
+  // At least one. A call goes where its path says (/upstream/NAME, else the pool's), else to
+  // `default_upstream`, else to the first whose provider speaks the dialect of its path, else to
+  // the first.
   std::vector<Upstream> upstreams;
+  std::string default_upstream;  // A name of the above, whatever the dialect; "": by dialect.
 
   std::vector<PoolRule> pools;               // The first that is for a call takes it.
   std::optional<gate::Limits> start_limits;  // Of other pools; nothing: the provider profile's.
