@@ -26,6 +26,7 @@ struct AgentWire {
   std::string model;
   std::string user_agent;
   std::string session_header;  // Names the conversation; "": none.
+  std::string timeout_header;  // Announces the header timeout in seconds; "": none.
 };
 // By the name of the habits; unknown names speak plain Chat Completions.
 [[nodiscard]] AgentWire wire_of(std::string_view harness);
@@ -52,9 +53,8 @@ struct AgentCounts {
   std::int64_t cut = 0;       // Lost connections.
 };
 
-// Sends one attempt and waits for its end. `base_url` may carry a path prefix. `exchange` is set
-// while there is one, so that the owner may close it: the attempt then ends as `cut`.
-// All references outlive the task (its caller awaits it).
+// How an agent reaches the provider. `base` may carry a path prefix. All that is pointed to
+// outlives the attempts.
 struct AgentLink {
   net::Client* client = nullptr;
   const Clock* clock = nullptr;
@@ -62,9 +62,13 @@ struct AgentLink {
   AgentWire wire;
   std::string session;  // The value of the session header.
   std::string key = "sk-emulated";
+  double bytes_per_token = kBytesPerToken;
   AgentCounts* counts = nullptr;
   net::ClientExchange* exchange = nullptr;  // The one open now; null between attempts.
 };
+
+// Sends one attempt and waits for its end. Its owner may close `link.exchange` meanwhile: the
+// attempt then ends as `cut`.
 [[nodiscard]] net::Task<sim::AgentOutcome> attempt(AgentLink& link, const sim::AgentCall& call);
 
 }  // namespace hg::lab

@@ -1,0 +1,236 @@
+#include "lab/wire_shapes.h"
+
+#include <gtest/gtest.h>
+
+#include <boost/json.hpp>
+#include <string>
+
+#include "wire/refusal.h"
+#include "wire/retry_after.h"
+
+namespace hg::lab {
+namespace {
+
+using wire::Dialect;
+
+const WallTime kWall{Micros(1'780'000'000'250'000)};
+
+Reply sample_reply() {
+  Reply reply;
+  reply.id = "0123456789abcdef";
+  reply.model = "claude-opus-5-5";
+  reply.created = 1'780'000'000;
+  reply.answer.text = "Reading \"notes\"\nnow: \u4e2d\u6587, and more.";
+  reply.answer.calls.push_back({"Read", R"({"file_path":"/tmp/notes.txt"})"});
+  reply.answer.stop = StopReason::tool_use;
+  reply.usage.uncached = 4;
+  reply.usage.cache_written = 1'000;
+  reply.usage.cache_read = 20'000;
+  reply.usage.output = 321;
+  return reply;
+}
+
+wire::ResponseReader read_back(Dialect dialect, std::string_view type, std::string_view bytes,
+                               std::size_t step) {
+  wire::ResponseReader reader(dialect, type);
+  for (std::size_t at = 0; at < bytes.size(); at += step) reader.feed(bytes.substr(at, step));
+  reader.finish();
+  return reader;
+}
+
+std::string joined(const std::vector<StreamPiece>& pieces) {
+  std::string bytes;
+  for (const StreamPiece& piece : pieces) bytes += piece.bytes;
+  return bytes;
+}
+
+class WireShapesTest : public testing::TestWithParam<Dialect> {};
+
+TEST_P(WireShapesTest, WhatAStreamSaysTheReaderReads) {
+  const Reply reply = sample_reply();
+  const std::vector<StreamPiece> pieces = reply_stream(GetParam(), reply, true, 7);
+  for (const std::size_t step : {1UL, 13UL, 100'000UL}) {
+    const wire::ResponseReader reader = read_back(GetParam(), "text/event-stream; charset=utf-8",
+                                                  joined(pieces), step);
+    EXPECT_TRUE(reader.streaming());
+    EXPECT_TRUE(reader.complete());
+    EXPECT_TRUE(reader.output_seen());
+    EXPECT_FALSE(reader.error_event());
+    EXPECT_EQ(reader.usage().uncached, 1'004);
+    EXPECT_EQ(reader.usage().cached, 20'000);
+    EXPECT_EQ(reader.usage().output, 321);
+  }
+}
+
+TEST_P(WireShapesTest, WhatABodySaysTheReaderReads) {
+  const std::string body = reply_body(GetParam(), sample_reply());
+  EXPECT_TRUE(boost::json::parse(body).is_object());
+  const wire::ResponseReader reader = read_back(GetParam(), "application/json", body, 100);
+  EXPECT_TRUE(reader.complete());
+  EXPECT_EQ(reader.usage().uncached, 1'004);
+  EXPECT_EQ(reader.usage().cached, 20'000);
+  EXPECT_EQ(reader.usage().output, 321);
+}
+
+TEST_P(WireShapesTest, EveryPieceHoldsWholeEventsOfWholeJson) {
+  for (const StreamPiece& piece : reply_stream(GetParam(), sample_reply(), true, 5)) {
+    ASSERT_TRUE(piece.bytes.ends_with("\n\n"));
+    for (std::size_t at = piece.bytes.find("data: "); at != std::string::npos;
+         at = piece.bytes.find("data: ", at + 1)) {
+      const std::string data = piece.bytes.substr(at + 6, piece.bytes.find('\n', at) - at - 6);
+      if (data == "[DONE]") continue;
+      boost::system::error_code parse_ec;
+      EXPECT_TRUE(boost::json::parse(data, parse_ec).is_object()) << data;
+    }
+  }
+}
+
+TEST_P(WireShapesTest, OutputRisesFromNothingToAllOfIt) {
+  const std::vector<StreamPiece> pieces = reply_stream(GetParam(), sample_reply(), false, 5);
+  Tokens before = 0;
+  for (const StreamPiece& piece : pieces) {
+    EXPECT_GE(piece.output_done, before);
+    before = piece.output_done;
+  }
+  EXPECT_EQ(pieces.front().output_done, 0);
+  EXPECT_EQ(pieces.back().output_done, 321);
+}
+
+TEST_P(WireShapesTest, ACutStreamIsNotComplete) {
+  const std::vector<StreamPiece> pieces = reply_stream(GetParam(), sample_reply(), true, 5);
+  const std::vector<StreamPiece> half(pieces.begin(), pieces.end() - 1);
+  const wire::ResponseReader reader = read_back(GetParam(), "text/event-stream", joined(half),
+                                                1'000'000);
+  EXPECT_FALSE(reader.complete());
+}
+
+TEST_P(WireShapesTest, AnErrorInAStreamIsAnErrorEventForLoad) {
+  const wire::ResponseReader reader = read_back(GetParam(), "text/event-stream",
+                                                stream_error(GetParam()), 1'000'000);
+  ASSERT_TRUE(reader.error_event());
+  EXPECT_FALSE(reader.output_seen());
+  const std::string_view name = GetParam() == Dialect::anthropic_messages ? "anthropic" : "openai";
+  const wire::ProviderProfile* profile = wire::Profiles::built_in().provider(name);
+  ASSERT_NE(profile, nullptr);
+  EXPECT_EQ(wire::classify_stream_error(*profile, *reader.error_event(), kWall).kind,
+            wire::RefusalKind::overload);
+}
+
+TEST_P(WireShapesTest, EveryRefusalIsClassifiedAsWhatItIs) {
+  struct Row {
+    RefusalShape shape;
+    wire::RefusalKind means;
+  };
+  const Row rows[] = {
+      {RefusalShape::rate_limit, wire::RefusalKind::overload},
+      {RefusalShape::rate_limit_bare, wire::RefusalKind::overload},
+      {RefusalShape::overloaded, wire::RefusalKind::overload},
+      {RefusalShape::unavailable, wire::RefusalKind::overload},
+      {RefusalShape::quota, wire::RefusalKind::quota},
+      {RefusalShape::server_error, wire::RefusalKind::server},
+  };
+  const bool anthropic = GetParam() == Dialect::anthropic_messages;
+  RefusalHints hints;
+  hints.rate = sim::RateState{};
+  hints.rate->tokens_limit = 2'400'000;
+  hints.rate->tokens_reset = 61'500ms;
+  for (const Row& row : rows) {
+    const RefusalText text = refusal_text(GetParam(), row.shape, hints, kWall,
+                                          "req_0123456789abcdef");
+    for (const std::string_view name :
+         {std::string_view(anthropic ? "anthropic" : "openai"), std::string_view("emulated")}) {
+      const wire::ProviderProfile* profile = wire::Profiles::built_in().provider(name);
+      if (profile == nullptr) continue;
+      const wire::Refusal refusal = wire::classify_response(*profile, text.status, text.headers,
+                                                            text.body, kWall);
+      EXPECT_EQ(refusal.kind, row.means)
+          << name << " " << text.status << " " << text.body << " " << to_string(refusal.kind);
+    }
+  }
+}
+
+TEST_P(WireShapesTest, HintsAreReadAsTheyWereMeant) {
+  RefusalHints hints;
+  hints.retry_after = 2'300ms;
+  const RefusalText text = refusal_text(GetParam(), RefusalShape::rate_limit, hints, kWall,
+                                        "req_1");
+  EXPECT_EQ(text.status, 429);
+  EXPECT_EQ(text.headers.find("retry-after"), "3");
+  EXPECT_FALSE(text.headers.has("retry-after-ms"));
+  hints.retry_after_ms = 2'300ms;
+  const RefusalText both = refusal_text(GetParam(), RefusalShape::rate_limit, hints, kWall,
+                                        "req_1");
+  EXPECT_EQ(both.headers.find("retry-after-ms"), "2300");
+}
+
+TEST_P(WireShapesTest, ClientErrorsAreJsonOfTheDialect) {
+  const RefusalText text = client_error(GetParam(), 400, "model: \"x\" is wrong", "req_1");
+  EXPECT_EQ(text.status, 400);
+  const boost::json::value body = boost::json::parse(text.body);
+  EXPECT_EQ(body.at("error").at("type").as_string(), "invalid_request_error");
+  EXPECT_EQ(body.at("error").at("message").as_string(), "model: \"x\" is wrong");
+}
+
+INSTANTIATE_TEST_SUITE_P(Dialects, WireShapesTest,
+                         testing::Values(Dialect::anthropic_messages, Dialect::openai_chat),
+                         [](const auto& info) {
+                           return std::string(info.param == Dialect::openai_chat ? "OpenaiChat"
+                                                                                 : "Anthropic");
+                         });
+
+TEST(RateHeadersTest, HaveTheNamesAndFormsOfEachProvider) {
+  sim::RateState state;
+  state.tokens_limit = 400'000;
+  state.tokens_left = 123'456;
+  state.tokens_reset = 6'500ms;
+  state.requests_limit = 4'000;
+  state.requests_left = 3'999;
+  state.requests_reset = 12ms;
+
+  Headers anthropic;
+  add_rate_headers(Dialect::anthropic_messages, state, kWall, anthropic);
+  EXPECT_EQ(anthropic.find("anthropic-ratelimit-input-tokens-limit"), "400000");
+  EXPECT_EQ(anthropic.find("anthropic-ratelimit-input-tokens-remaining"), "123000");
+  EXPECT_EQ(anthropic.find("anthropic-ratelimit-requests-remaining"), "3999");
+  const auto reset = anthropic.find("anthropic-ratelimit-input-tokens-reset");
+  ASSERT_TRUE(reset);
+  EXPECT_EQ(reset->size(), std::string("2026-11-30T17:13:35Z").size());
+  const auto parsed = wire::parse_retry_after(*reset, kWall);
+  ASSERT_TRUE(parsed) << *reset;
+  EXPECT_GE(*parsed, 6'500ms);
+  EXPECT_LE(*parsed, 7'500ms);
+
+  Headers openai;
+  add_rate_headers(Dialect::openai_chat, state, kWall, openai);
+  EXPECT_EQ(openai.find("x-ratelimit-limit-tokens"), "400000");
+  EXPECT_EQ(openai.find("x-ratelimit-remaining-tokens"), "123456");
+  EXPECT_EQ(openai.find("x-ratelimit-reset-tokens"), "6.5s");
+  EXPECT_EQ(openai.find("x-ratelimit-reset-requests"), "12ms");
+}
+
+TEST(GoDurationTest, PrintsAsGoDoes) {
+  struct Row {
+    Micros duration;
+    const char* text;
+  };
+  const Row rows[] = {
+      {0us, "0s"},    {1us, "1ms"},          {20ms, "20ms"},    {1s, "1s"},
+      {6min, "6m0s"}, {7min + 12s, "7m12s"}, {2'500ms, "2.5s"}, {1h + 1'500ms, "1h0m1.5s"}};
+  for (const Row& row : rows) {
+    EXPECT_EQ(to_go_duration(row.duration), row.text);
+    if (row.duration >= 1ms) {
+      EXPECT_EQ(wire::parse_go_duration(row.text), row.duration);
+    }
+  }
+}
+
+TEST(ModelListTest, IsJsonOfBothDialects) {
+  for (const Dialect dialect : {Dialect::anthropic_messages, Dialect::openai_chat}) {
+    const boost::json::value body = boost::json::parse(models_body(dialect, {"a", "b"}));
+    EXPECT_EQ(body.at("data").as_array().size(), 2U);
+    EXPECT_EQ(body.at("data").at(0).at("id").as_string(), "a");
+  }
+}
+
+}  // namespace
+}  // namespace hg::lab
