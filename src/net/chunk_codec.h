@@ -15,10 +15,10 @@ namespace hg::net {
 class ChunkDecoder {
  public:
   struct Step {
-    std::size_t consumed =
-        0;                  // Bytes of the input that are done with; all of it when data is empty.
-    std::string_view data;  // Payload, a part of the input; may be empty.
-    bool ended = false;     // The last chunk and its trailers are over; nothing more belongs to us.
+    std::size_t consumed = 0;  // Bytes of the input that are done with; all of it when data is
+                               // empty.
+    std::string_view data;     // Payload, a part of the input; may be empty.
+    bool ended = false;  // The last chunk and its trailers are over; nothing more belongs to us.
   };
 
   // One step: at most one piece of payload. Errc::protocol when these bytes are no chunks.

@@ -8,6 +8,7 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -93,6 +94,9 @@ class ClientExchange {
   std::shared_ptr<State> state_;
 };
 
+class Dial;
+using Dialer = std::function<std::shared_ptr<Dial>(const Url&)>;
+
 // A whole answer, for callers that want no stream.
 struct FetchedResponse {
   ResponseHead head;
@@ -103,6 +107,8 @@ class Client {
  public:
   // The executor's context and the clock (for the age of connections) outlive the client.
   Client(const Executor& executor, const Clock& clock, ClientConfig config);
+  // With a way to connect of one's own (tests). See net/dial.h.
+  Client(const Executor& executor, const Clock& clock, ClientConfig config, Dialer dialer);
   ~Client();
   Client(const Client&) = delete;
   Client& operator=(const Client&) = delete;

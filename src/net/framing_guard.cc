@@ -80,8 +80,8 @@ Result<std::optional<std::uint64_t>> content_length(const Headers& headers) {
   if (!value) return std::nullopt;
   if (count_fields(headers, "Content-Length") > 1) return refuse("Content-Length is repeated");
   // 15 digits: far above any body, far below overflow.
-  const bool plain =
-      !value->empty() && value->size() <= 15 && std::ranges::all_of(*value, is_digit);
+  const bool plain = !value->empty() && value->size() <= 15 &&
+                     std::ranges::all_of(*value, is_digit);
   if (!plain) return refuse("Content-Length is no plain number");
   return static_cast<std::uint64_t>(*parse_integer(*value));
 }

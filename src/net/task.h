@@ -57,8 +57,14 @@ class Event {
   // `cancelled` when the task was cancelled by its group. A duration <= 0 only looks.
   [[nodiscard]] Task<Woken> wait_for(Micros at_most);
 
+  // Waits for a notice, however long it takes and even if the task was cancelled: for what must end
+  // before its memory may go. Only for notices that are sure to come.
+  [[nodiscard]] Task<void> wait_regardless();
+
  private:
   struct State;
+  template <typename Token>
+  Task<bool> wait(Micros at_most, Token token);
   std::unique_ptr<State> state_;
 };
 
@@ -73,7 +79,7 @@ class Event {
 class TaskGroup {
  public:
   explicit TaskGroup(const Executor& executor);
-  ~TaskGroup();  // Cancels what is left; tasks still unwinding afterwards are the caller's bug.
+  ~TaskGroup();  // Tasks that are left go on: cancel and join first.
   TaskGroup(const TaskGroup&) = delete;
   TaskGroup& operator=(const TaskGroup&) = delete;
 

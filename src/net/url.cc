@@ -141,8 +141,8 @@ std::string join_target(std::string_view base_path, std::string_view target) {
   for (std::size_t at = 0; at < base_path.size(); ++at) {
     if (base_path[at] != '/') continue;
     const std::string_view end = base_path.substr(at);
-    const bool whole =
-        target_path == end || (target_path.starts_with(end) && target_path[end.size()] == '/');
+    const bool whole = target_path == end ||
+                       (target_path.starts_with(end) && target_path[end.size()] == '/');
     if (whole) return std::string(base_path.substr(0, at)) + path;
   }
   return std::string(base_path) + path;

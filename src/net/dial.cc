@@ -1,0 +1,207 @@
+#include "net/dial.h"
+
+#include <fmt/format.h>
+#include <openssl/err.h>
+#include <openssl/ssl.h>
+#include <openssl/x509.h>
+
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/local/stream_protocol.hpp>
+#include <boost/asio/ssl/host_name_verification.hpp>
+#include <boost/asio/ssl/stream.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "net/stream_over.h"
+
+namespace hg::net {
+
+namespace {
+
+using asio::ip::tcp;
+using Local = asio::local::stream_protocol;
+using Tls = asio::ssl::stream<tcp::socket>;
+
+// For one address when there are others to try: a dead IPv6 route must not use up the whole time.
+constexpr Micros kAddressWithin = 3s;
+
+std::unexpected<Error> unavailable(const Url& url, std::string_view doing,
+                                   const boost::system::error_code& code) {
+  return fail(Errc::unavailable, fmt::format("{} {}: {}", doing, url.authority(), code.message()));
+}
+
+class SocketDial final : public Dial, public std::enable_shared_from_this<SocketDial> {
+ public:
+  SocketDial(const Executor& executor, TaskGroup& tasks, std::shared_ptr<asio::ssl::context> tls,
+             const Url& url)
+      : tasks_(tasks),
+        tls_context_(std::move(tls)),
+        url_(url),
+        done_(executor),
+        resolver_(executor),
+        tcp_(executor),
+        local_(executor),
+        address_timer_(executor) {}
+
+  Task<Result<std::unique_ptr<Stream>>> connect(Micros within) override {
+    const std::shared_ptr<SocketDial> self = shared_from_this();
+    tasks_.spawn("connect", run(self));
+    const Woken woken = co_await done_.wait_for(within);
+    if (outcome_) co_return std::move(*outcome_);
+    const bool given_up = abandoned_ || woken == Woken::cancelled;
+    abandon();
+    if (given_up) co_return fail(Errc::cancelled, "connecting was given up");
+    co_return fail(Errc::timed_out, fmt::format("no connection to {} in time", url_.authority()));
+  }
+
+  void abandon() override {
+    abandoned_ = true;
+    close_sockets();
+    resolver_.cancel();
+    done_.notify();
+  }
+
+ private:
+  static Task<void> run(std::shared_ptr<SocketDial> self) {
+    auto outcome = co_await self->attempt();
+    if (self->abandoned_) co_return;
+    self->outcome_ = std::move(outcome);
+    self->done_.notify();
+  }
+
+  Task<Result<std::unique_ptr<Stream>>> attempt() {
+    if (url_.scheme == Scheme::unix_socket) co_return co_await attempt_local();
+    auto addresses = co_await resolve();
+    if (!addresses) co_return std::unexpected(addresses.error());
+    Error last(Errc::unavailable, fmt::format("{} has no address", url_.authority()));
+    for (std::size_t i = 0; i < addresses->size(); ++i) {
+      const bool is_last = i + 1 == addresses->size();
+      const auto connected = co_await connect_to((*addresses)[i], is_last);
+      if (abandoned_) co_return fail(Errc::cancelled, "connecting was given up");
+      if (connected) {
+        if (url_.scheme == Scheme::https) co_return co_await handshake();
+        co_return std::make_unique<StreamOver<tcp::socket>>(std::move(tcp_));
+      }
+      last = connected.error();
+    }
+    co_return std::unexpected(std::move(last));
+  }
+
+  Task<Result<std::unique_ptr<Stream>>> attempt_local() {
+    const auto [ec] = co_await local_.async_connect(Local::endpoint(url_.socket_path), as_result);
+    if (ec) {
+      co_return fail(Errc::unavailable,
+                     fmt::format("connecting to {}: {}", url_.socket_path, ec.message()));
+    }
+    co_return std::make_unique<StreamOver<Local::socket>>(std::move(local_));
+  }
+
+  Task<Result<std::vector<tcp::endpoint>>> resolve() {
+    std::vector<tcp::endpoint> endpoints;
+    boost::system::error_code ec;
+    const asio::ip::address literal = asio::ip::make_address(url_.host, ec);
+    if (!ec) {
+      endpoints.emplace_back(literal, url_.port);
+      co_return endpoints;
+    }
+    const std::string service = std::to_string(url_.port);
+    auto found = co_await resolver_.async_resolve(url_.host, service,
+                                                  tcp::resolver::numeric_service, as_result);
+    ec = std::get<0>(found);
+    if (ec) co_return unavailable(url_, "looking up", ec);
+    for (const auto& entry : std::get<1>(found)) endpoints.push_back(entry.endpoint());
+    co_return endpoints;
+  }
+
+  Task<Result<void>> connect_to(tcp::endpoint endpoint, bool is_last) {
+    if (abandoned_) co_return fail(Errc::cancelled, "connecting was given up");
+    close_sockets();
+    ++address_number_;
+    if (!is_last) {
+      address_timer_.expires_after(kAddressWithin);
+      auto too_late = [self = shared_from_this(),
+                       number = address_number_](const boost::system::error_code& ec) {
+        // A late call must not close the socket of the next address.
+        if (!ec && self->address_number_ == number) self->close_sockets();
+      };
+      address_timer_.async_wait(std::move(too_late));
+    }
+    const auto [ec] = co_await tcp_.async_connect(endpoint, as_result);
+    ++address_number_;
+    address_timer_.cancel();
+    if (ec) co_return unavailable(url_, "connecting to", ec);
+    boost::system::error_code ignored;
+    tcp_.set_option(tcp::no_delay(true), ignored);
+    tcp_.set_option(asio::socket_base::keep_alive(true), ignored);
+    co_return Result<void>();
+  }
+
+  Task<Result<std::unique_ptr<Stream>>> handshake() {
+    tls_.emplace(std::move(tcp_), *tls_context_);
+    boost::system::error_code is_name;
+    asio::ip::make_address(url_.host, is_name);
+    // The name of the host we want goes along in clear text, but for addresses, which have none.
+    if (is_name) SSL_set_tlsext_host_name(tls_->native_handle(), url_.host.c_str());
+    tls_->set_verify_callback(asio::ssl::host_name_verification(url_.host));
+    const auto [ec] = co_await tls_->async_handshake(asio::ssl::stream_base::client, as_result);
+    if (!ec) co_return std::make_unique<StreamOver<Tls>>(std::move(*tls_));
+    const long verdict = SSL_get_verify_result(tls_->native_handle());
+    if (verdict != X509_V_OK) {
+      co_return fail(Errc::unavailable,
+                     fmt::format("the certificate of {} is not trusted: {}", url_.authority(),
+                                 X509_verify_cert_error_string(verdict)));
+    }
+    co_return unavailable(url_, "TLS with", ec);
+  }
+
+  void close_sockets() {
+    boost::system::error_code ignored;
+    tcp_.close(ignored);
+    local_.close(ignored);
+    if (tls_) tls_->next_layer().close(ignored);
+  }
+
+  TaskGroup& tasks_;
+  std::shared_ptr<asio::ssl::context> tls_context_;
+  Url url_;
+  Event done_;
+  tcp::resolver resolver_;
+  tcp::socket tcp_;
+  Local::socket local_;
+  std::optional<Tls> tls_;  // While shaking hands; took over tcp_.
+  asio::steady_timer address_timer_;
+  int address_number_ = 0;  // Counts starts and ends of connecting to one address.
+  std::optional<Result<std::unique_ptr<Stream>>> outcome_;
+  bool abandoned_ = false;
+};
+
+}  // namespace
+
+Result<std::shared_ptr<asio::ssl::context>> make_client_tls(const std::string& ca_file) {
+  auto tls = std::make_shared<asio::ssl::context>(asio::ssl::context::tls_client);
+  boost::system::error_code ec;
+  tls->set_default_verify_paths(ec);
+  if (ec) return std::unexpected(to_error(ec, "reading the system's certificates"));
+  if (!ca_file.empty()) {
+    tls->load_verify_file(ca_file, ec);
+    if (ec) {
+      return fail(Errc::invalid, fmt::format("no certificates in {}: {}", ca_file, ec.message()));
+    }
+  }
+  tls->set_verify_mode(asio::ssl::verify_peer, ec);
+  if (ec) return std::unexpected(to_error(ec, "preparing TLS"));
+  SSL_CTX_set_min_proto_version(tls->native_handle(), TLS1_2_VERSION);
+  // We speak HTTP/1.1; an edge that would choose HTTP/2 must know.
+  static constexpr unsigned char kProtocols[] = "\x08http/1.1";
+  SSL_CTX_set_alpn_protos(tls->native_handle(), kProtocols, sizeof(kProtocols) - 1);
+  return tls;
+}
+
+std::shared_ptr<Dial> make_socket_dial(const Executor& executor, TaskGroup& tasks,
+                                       std::shared_ptr<asio::ssl::context> tls, const Url& url) {
+  return std::make_shared<SocketDial>(executor, tasks, std::move(tls), url);
+}
+
+}  // namespace hg::net
