@@ -346,7 +346,8 @@ Task<Result<std::size_t>> ClientExchange::State::read_some(std::span<char> buffe
       end_body();
       co_return 0;
     }
-    release();
+    // Silence is no end: the caller decides whether to wait on.
+    if (more.error().code != Errc::timed_out) release();
     co_return std::unexpected(
         Error(more.error().code, "amid the answer's body: " + more.error().detail));
   }

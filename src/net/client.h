@@ -80,7 +80,8 @@ class ClientExchange {
 
   // The next bytes of the body, unchunked, as soon as there are any; 0: the body ended cleanly (and
   // every later call says 0). Errors: closed (cut before its end), protocol (bad chunks), timed_out
-  // (no byte within `silence`), cancelled. `buffer` is not empty and stays valid until the end.
+  // (no byte within `silence`; the exchange stays usable: read again, or close), cancelled.
+  // `buffer` is not empty and stays valid until the end.
   [[nodiscard]] Task<Result<std::size_t>> read_some(std::span<char> buffer, Micros silence);
 
   // Gives up: closes the connection now. Whoever waits in this exchange gets `cancelled`. May be
