@@ -1,0 +1,151 @@
+#include "proxy/leg.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/text.h"
+
+namespace hg::proxy {
+namespace {
+
+constexpr std::size_t kBeginningMax = std::size_t{64} * 1024;  // What error classification reads.
+constexpr std::size_t kHeldMax = std::size_t{256} * 1024;  // Before a first event is given up on.
+
+std::string_view field(const Headers& headers, std::string_view name) {
+  return headers.find(name).value_or("");
+}
+
+// How the answer's body goes down: by its length where that is known.
+net::BodyFraming framing_down(const net::BodyFraming& up) {
+  switch (up.kind) {
+    case net::BodyKind::none: return net::BodyFraming::none();
+    case net::BodyKind::length: return net::BodyFraming::of_length(up.length);
+    case net::BodyKind::chunked:
+    case net::BodyKind::until_close: break;
+  }
+  return net::BodyFraming::chunked();
+}
+
+}  // namespace
+
+SideCopy::SideCopy(wire::Dialect dialect, const Headers& answer)
+    : decoder_(field(answer, "content-encoding")),
+      reader_(dialect, field(answer, "content-type")) {}
+
+void SideCopy::feed(std::string_view bytes) {
+  decoder_.feed(bytes, [this](std::string_view piece) {
+    beginning_.append(piece.substr(0, kBeginningMax - std::min(kBeginningMax, beginning_.size())));
+    reader_.feed(piece);
+  });
+}
+
+void SideCopy::finish() { reader_.finish(); }
+
+Leg::Leg(net::Client& client, const net::Url& upstream, const Clock& clock)
+    : clock_(clock), exchange_(client.start(upstream)), chunk_(net::kChunkBytes) {}
+
+net::Task<Result<void>> Leg::open(const net::RequestHead& head, std::string_view body,
+                                  wire::Dialect dialect, Micros first_byte_within) {
+  Result<void> sent = co_await exchange_.send(head, body);
+  if (!sent) co_return sent;
+  Result<net::ResponseHead> answer = co_await exchange_.read_head(first_byte_within);
+  if (!answer) co_return std::unexpected(answer.error());
+  head_ = std::move(*answer);
+  side_.emplace(dialect, head_.headers);
+  co_return Result<void>();
+}
+
+bool Leg::event_stream() const {
+  const std::string type = to_lower(field(head_.headers, "content-type"));
+  return type.starts_with("text/event-stream");
+}
+
+net::Task<std::size_t> Leg::read_more(Micros within) {
+  silent_ = false;
+  if (ended_ || broke_) co_return 0;
+  Result<std::size_t> count = co_await exchange_.read_some(chunk_, within);
+  if (!count) {
+    if (count.error().code == Errc::timed_out)
+      silent_ = true;
+    else
+      broke_ = std::move(count.error());
+    co_return 0;
+  }
+  if (*count == 0) {
+    ended_ = true;
+    side_->finish();
+    co_return 0;
+  }
+  side_->feed(std::string_view(chunk_.data(), *count));
+  co_return *count;
+}
+
+net::Task<void> Leg::hold_first_event(Instant deadline) {
+  for (;;) {
+    const wire::ResponseReader& reader = side_->reader();
+    if (reader.first_event_seen() || reader.error_event() || held_.size() >= kHeldMax) co_return;
+    const Micros left = deadline - clock_.now();
+    if (left <= Micros(0)) co_return;
+    const std::size_t count = co_await read_more(left);
+    if (count == 0) co_return;
+    held_.append(chunk_.data(), count);
+  }
+}
+
+net::Task<void> Leg::hold_error_body(Instant deadline) {
+  while (held_.size() < kBeginningMax) {
+    const Micros left = deadline - clock_.now();
+    if (left <= Micros(0)) co_return;
+    const std::size_t count = co_await read_more(left);
+    if (count == 0) co_return;
+    held_.append(chunk_.data(), count);
+  }
+}
+
+net::Task<bool> Leg::send_down(net::ServerExchange& down, std::string_view bytes, Passed& passed) {
+  if (bytes.empty()) co_return true;
+  const Result<void> sent = co_await down.send_some(bytes);
+  if (!sent) co_return false;
+  passed.bytes += bytes.size();
+  co_return true;
+}
+
+net::Task<Passed> Leg::pass_on(net::ServerExchange& down, EndMarker marker, Micros silence) {
+  Passed passed;
+  passed.how = Passed::How::client_gone;  // Until it is whole or broken.
+  net::ResponseHead head = head_;
+  net::remove_hop_by_hop(head.headers);
+  const net::BodyFraming framing = framing_down(exchange_.body_framing());
+  const Result<void> head_sent = co_await down.send_head(std::move(head), framing);
+  if (!head_sent) co_return passed;
+  passed.first_byte = clock_.now();
+  const std::string held = std::move(held_);
+  const bool held_sent = co_await send_down(down, held, passed);
+  if (!held_sent) co_return passed;
+  for (;;) {
+    const std::size_t count = co_await read_more(silence);
+    if (count == 0) break;
+    const bool sent = co_await send_down(down, std::string_view(chunk_.data(), count), passed);
+    if (!sent) co_return passed;
+  }
+  if (down.gone()) co_return passed;  // Why the read ended: the owner closed this leg.
+  if (silent_) {
+    broke_ = Error(Errc::timed_out, "the provider fell silent amid its answer");
+    exchange_.close();
+  }
+  const bool unmarked = !broke_ && marker == EndMarker::needed && event_stream() &&
+                        side_->readable() && !side_->reader().complete() &&
+                        !side_->reader().error_event();
+  if (unmarked) broke_ = Error(Errc::closed, "the stream ended without its terminal marker");
+  if (broke_) {
+    passed.how = Passed::How::upstream_broke;
+    passed.upstream_error = broke_;
+    down.abort();
+    co_return passed;
+  }
+  const Result<void> finished = co_await down.finish();
+  if (finished) passed.how = Passed::How::whole;
+  co_return passed;
+}
+
+}  // namespace hg::proxy
