@@ -101,7 +101,8 @@ class EmulatedProviderTest : public testing::Test {
 
   boost::asio::io_context io;
   OsClock clock;
-  net::Client client{io.get_executor(), clock, net::ClientConfig()};
+  // Without a pool: on a reused connection a drop would be replayed by the client.
+  net::Client client{io.get_executor(), clock, net::ClientConfig{.idle_max = 0}};
   std::optional<EmulatedProvider> provider;
   std::uint16_t port = 0;
   std::string last_error;

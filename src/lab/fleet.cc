@@ -208,7 +208,28 @@ void add_account(FleetSummary& summary, const ProviderTotals& totals) {
 DemoPlan demo_plan(std::uint64_t seed) {
   DemoPlan plan;
   plan.provider.seed = seed;
-  plan.fleet.seed = seed;
+  sim::ProviderModel& model = plan.provider.model;
+  model.burst_tokens = 240'000;
+  model.tokens_per_second = 60'000;
+  model.burst_requests = 60;
+  model.requests_per_second = 20;
+  model.base = 400ms;
+  model.micros_per_uncached_token = 10;
+  model.micros_per_cached_token = 1;
+  model.micros_per_output_token = 4'000;
+
+  FleetConfig& fleet = plan.fleet;
+  fleet.seed = seed;
+  fleet.agents = 50;
+  fleet.tasks = 100;
+  fleet.shape.turns = 4;
+  fleet.shape.first_prompt = 8'000;
+  fleet.shape.growth_median = 900;
+  fleet.shape.growth_sigma = 0.7;
+  fleet.shape.output_median = 100;
+  fleet.shape.output_sigma = 0.5;
+  fleet.shape.think_median_s = 0.5;
+  fleet.shape.think_sigma = 0.5;
   return plan;
 }
 
