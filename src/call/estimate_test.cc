@@ -1,0 +1,159 @@
+#include "call/estimate.h"
+
+#include <gtest/gtest.h>
+
+namespace hg::call {
+namespace {
+
+wire::RequestFacts facts(std::int64_t chars, std::optional<Tokens> max_output = std::nullopt) {
+  wire::RequestFacts result;
+  result.text_chars = chars;
+  result.max_output = max_output;
+  return result;
+}
+
+PoolFacts pool(std::int64_t cached_ppm = 1'000'000, std::int64_t output_ppm = 0) {
+  PoolFacts result;
+  result.kappa_micro = 4'000'000;
+  result.weights.cached_ppm = cached_ppm;
+  result.weights.output_ppm = output_ppm;
+  result.c_burst = 100'000;
+  return result;
+}
+
+TEST(EstimateTest, TextIsDividedByKappaAndFlatPartsAreAdded) {
+  wire::RequestFacts request = facts(4'001);
+  request.flat_tokens = 1'600;
+  const Estimate result = estimate_call(request, pool(), wire::ProviderProfile(), Outlook());
+  EXPECT_EQ(result.estimate, 1'001 + 1'600) << "a part of a token is a token";
+  EXPECT_EQ(result.charge, 2'601);
+}
+
+TEST(EstimateTest, AnEmptyPromptIsOneToken) {
+  EXPECT_EQ(estimate_call(facts(0), pool(), wire::ProviderProfile(), Outlook()).estimate, 1);
+}
+
+TEST(EstimateTest, TheCachedPartDrawsItsWeight) {
+  Outlook outlook;
+  outlook.cached_chars = 32'000;
+  const Estimate result = estimate_call(facts(40'000), pool(100'000), wire::ProviderProfile(),
+                                        outlook);
+  EXPECT_EQ(result.estimate, 10'000) << "the estimate is unweighted";
+  EXPECT_EQ(result.cached, 8'000);
+  EXPECT_EQ(result.charge, 2'000 + 800);
+}
+
+TEST(EstimateTest, CacheNeverHoldsMoreThanThePrompt) {
+  Outlook outlook;
+  outlook.cached_chars = 1'000'000;
+  const Estimate result = estimate_call(facts(400), pool(0), wire::ProviderProfile(), outlook);
+  EXPECT_EQ(result.cached, 100);
+  EXPECT_EQ(result.charge, 0) << "a cached token may weigh nothing";
+}
+
+TEST(EstimateTest, OutputCountsByTheReserveRule) {
+  struct Row {
+    const char* why;
+    bool reserves;
+    std::optional<Tokens> declared;
+    Tokens expected;
+    Tokens output, charge;
+  };
+  const Row rows[] = {
+      {"a declared output is reserved in full", true, 128'000, 450, 128'000, 138'000},
+      {"without a declaration it is guessed", true, std::nullopt, 450, 450, 10'450},
+      {"not reserved: the guess counts", false, 128'000, 450, 450, 10'450},
+      {"a guess never exceeds what was declared", false, 100, 450, 100, 10'100},
+      {"a guess never makes a call larger than the bucket", false, std::nullopt, 900'000, 900'000,
+       100'000},
+  };
+  for (const Row& row : rows) {
+    wire::ProviderProfile provider;
+    provider.reserves_max_output = row.reserves;
+    Outlook outlook;
+    outlook.expected_output = row.expected;
+    const Estimate result = estimate_call(facts(40'000, row.declared), pool(1'000'000, 1'000'000),
+                                          provider, outlook);
+    EXPECT_EQ(result.output, row.output) << row.why;
+    EXPECT_EQ(result.charge, row.charge) << row.why;
+  }
+}
+
+TEST(EstimateTest, APromptLargerThanTheBucketKeepsItsOwnCharge) {
+  Outlook outlook;
+  outlook.expected_output = 5'000;
+  const Estimate result = estimate_call(facts(1'200'000), pool(1'000'000, 1'000'000),
+                                        wire::ProviderProfile(), outlook);
+  EXPECT_EQ(result.charge, 300'000);
+}
+
+TEST(EstimateTest, AGuessFitsTheOutputBucket) {
+  PoolFacts limited = pool();
+  limited.c_out = 300;
+  Outlook outlook;
+  outlook.expected_output = 450;
+  EXPECT_EQ(estimate_call(facts(400), limited, wire::ProviderProfile(), outlook).output, 300);
+}
+
+TEST(OutputGuessTest, FollowsWhatIsSeen) {
+  OutputGuess guess;
+  EXPECT_EQ(guess.expected(), 450);
+  for (int i = 0; i < 200; ++i) guess.observe(2'000);
+  EXPECT_NEAR(static_cast<double>(guess.expected()), 2'000, 5);
+}
+
+TEST(PatienceTest, FollowsProfileAnnouncementAndConfiguration) {
+  struct Row {
+    const char* why;
+    Micros hold_cap;
+    std::optional<Micros> header_timeout;
+    const char* announced;  // "" for none.
+    Micros hold_max;
+    Micros expected;
+    std::optional<Micros> limit;
+  };
+  const Row rows[] = {
+      {"an unknown program", 45s, std::nullopt, "", 240s, 45s, std::nullopt},
+      {"headers within 60 s: room for the answer and 5 s", 45s, 60s, "", 240s, 35s, 60s},
+      {"the profile's own cap is lower", 20s, 60s, "", 240s, 20s, 60s},
+      {"what is announced wins, upwards", 45s, 60s, "600", 900s, 575s, 600s},
+      {"and downwards", 540s, 600s, "100", 900s, 75s, 100s},
+      {"the configuration bounds it", 45s, std::nullopt, "600", 240s, 240s, 600s},
+      {"nonsense is no announcement", 45s, std::nullopt, "soon", 240s, 45s, std::nullopt},
+      {"zero is no announcement", 45s, std::nullopt, "0", 240s, 45s, std::nullopt},
+      {"far too much overflows nothing", 45s, std::nullopt, "9000000000000", 240s, 240s, 86'400s},
+      {"too short for any hold", 45s, std::nullopt, "10", 240s, 1s, 10s},
+  };
+  for (const Row& row : rows) {
+    wire::HarnessProfile harness;
+    harness.hold_cap = row.hold_cap;
+    harness.header_timeout = row.header_timeout;
+    harness.timeout_header = "X-Stainless-Timeout";
+    Headers request;
+    if (*row.announced != '\0') request.add("x-stainless-timeout", row.announced);
+    PatienceLimits limits;
+    limits.hold_max = row.hold_max;
+    const Patience result = patience_for(harness, request, 20s, limits);
+    EXPECT_EQ(result.hold_cap, row.expected) << row.why;
+    EXPECT_EQ(result.header_limit, row.limit) << row.why;
+  }
+}
+
+TEST(DemandTest, TakesEverythingThatSettlementNeeds) {
+  wire::RequestFacts request = facts(40'000);
+  request.flat_tokens = 7;
+  wire::ProviderProfile provider;
+  provider.refused_calls_count = true;
+  const PoolFacts weights = pool(100'000, 5'000'000);
+  Demand demand;
+  fill_demand(demand, estimate_call(request, weights, provider, Outlook()), request, weights,
+              provider);
+  EXPECT_EQ(demand.estimate, 10'007);
+  EXPECT_EQ(demand.text_chars, 40'000);
+  EXPECT_EQ(demand.flat_tokens, 7);
+  EXPECT_EQ(demand.weights.output_ppm, 5'000'000);
+  EXPECT_TRUE(demand.refused_calls_count);
+}
+
+}  // namespace
+}  // namespace hg::call
