@@ -16,6 +16,10 @@ ARGS ?=
 SEED ?=
 SEEDS ?= 100
 
+# Stack traces of the sanitizers with names and lines.
+export ASAN_SYMBOLIZER_PATH := /usr/bin/llvm-symbolizer-19
+export UBSAN_OPTIONS := print_stacktrace=1
+
 # ctest labels outside `make test`, because they take longer than a person waits.
 LONG_LABELS := soak|harness|bench
 CTEST := ctest --output-on-failure --no-tests=error --test-output-size-passed 4096 \
