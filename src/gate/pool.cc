@@ -183,6 +183,7 @@ AcquireReply Pool::acquire(const AcquireRequest& asked, Instant store_now) {
   // 1. Refill to now, drop what is past its deadline.
   const Instant now = s.enter(store_now);
   s.seen(request.shim, now);
+  if (s.told && s.told->id == request.id) s.told.reset();  // It is awake: tell it anew.
   AcquireReply reply;
   reply.epoch = s.epoch;
   reply.shims = s.shims.count();

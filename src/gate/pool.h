@@ -95,9 +95,10 @@ class Pool {
   std::vector<Wake> pause(Micros duration, Instant now);
   void resume(Instant now);
 
-  // Who is to be woken and when, if the head or its moment changed since the last call; else
-  // nothing. A head that waits for others to give back in-flight tokens has no moment: it is told
-  // when the release has come. Moments are on the caller's clock, as `now` is.
+  // Who is to be woken and when, if the head or its moment changed since the last call, or the head
+  // itself asked since; else nothing. A head that waits for others to give back in-flight tokens
+  // has no moment: it is told when the release has come. Moments are on the caller's clock, as
+  // `now` is.
   [[nodiscard]] std::optional<Wake> take_wake();
 
   // The next moment at which something changes by itself (a lease or waiter expires, a shim is
