@@ -22,7 +22,7 @@ namespace hg::wire {
 // Refusals that share a sign. A rule matches when all that it states holds; the first match
 // decides. A profile's own rules come first, then those of the profile "generic".
 struct RefusalRule {
-  std::vector<int> statuses;  // Any of these; empty: any status, and error events inside a 200.
+  std::vector<int> statuses;  // Any of these; an error event that names none is 200. Empty: any.
   // Patterns ('*' stands for any run) of which one matches a structured code or type in the body,
   // without case; empty: any.
   std::vector<std::string> codes;
@@ -89,8 +89,8 @@ struct HarnessProfile {
   Micros retry_after{30'000'000};
   Dialect dialect = Dialect::other;
   // How `exec` points the program at the shim: environment variables ("{url}" is the shim's base
-  // URL without a trailing slash, "{key}" the key or a local token), and a file for its own
-  // configuration.
+  // URL without a trailing slash, "{key}" the key or a local token; without one to hand out, what
+  // mentions it is left out), and a file for its own configuration.
   struct Setting {
     std::string name;
     std::string value;
@@ -139,13 +139,6 @@ class Profiles {
   std::vector<ProviderProfile> providers_;
   std::vector<HarnessProfile> harnesses_;
 };
-
-// How long one call of this program may be held: the hold cap of its profile, unless the request
-// announces a limit of its own (`timeout_header`), which wins. What announces or has a total or
-// header limit is answered before it: `expected_answer` (time from sending to the answer's headers)
-// and a margin are left over. At least 1 s.
-[[nodiscard]] Micros hold_cap_for(const HarnessProfile& harness, const Headers& headers,
-                                  Micros expected_answer);
 
 // The pool family of a model under a provider.
 [[nodiscard]] std::string family_of(const ProviderProfile& provider, std::string_view model);

@@ -1,0 +1,33 @@
+#include "wire/pattern.h"
+
+#include <cstddef>
+
+#include "base/text.h"
+
+namespace hg::wire {
+
+bool matches_pattern(std::string_view pattern, std::string_view text) {
+  // On a mismatch, the last star takes one character more.
+  std::size_t star = std::string_view::npos;
+  std::size_t star_text = 0;
+  std::size_t p = 0;
+  std::size_t t = 0;
+  while (t < text.size()) {
+    if (p < pattern.size() && pattern[p] == '*') {
+      star = p++;
+      star_text = t;
+    } else if (p < pattern.size() && iequals(pattern.substr(p, 1), text.substr(t, 1))) {
+      ++p;
+      ++t;
+    } else if (star != std::string_view::npos) {
+      p = star + 1;
+      t = ++star_text;
+    } else {
+      return false;
+    }
+  }
+  while (p < pattern.size() && pattern[p] == '*') ++p;
+  return p == pattern.size();
+}
+
+}  // namespace hg::wire

@@ -1,0 +1,14 @@
+// pattern.h: the patterns of profile files: '*' stands for any run of characters, letters match
+// without case.
+//
+// Linear in both lengths but for repeated stars; bounded by the length of codes and model names.
+// Pure.
+#pragma once
+#include <string_view>
+
+namespace hg::wire {
+
+// The whole text must match.
+[[nodiscard]] bool matches_pattern(std::string_view pattern, std::string_view text);
+
+}  // namespace hg::wire

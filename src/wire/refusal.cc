@@ -1,0 +1,362 @@
+#include "wire/refusal.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <boost/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/text.h"
+#include "wire/errors.h"
+#include "wire/pattern.h"
+#include "wire/retry_after.h"
+
+namespace hg::wire {
+namespace {
+
+namespace json = boost::json;
+
+// Error bodies may be pages of HTML; what matters stands at their start.
+constexpr std::size_t kMostBodyBytes = 64 * 1024;
+constexpr std::size_t kMostMessageBytes = 8 * 1024;
+constexpr std::size_t kMostCodes = 32;
+
+// What an error's body says, whatever its shape.
+struct ErrorBody {
+  std::vector<std::string> codes;
+  std::string message;  // Lower case.
+  std::optional<Micros> hint;
+  std::optional<int> status;  // Numeric codes that are HTTP statuses, for errors inside a 200.
+};
+
+class BodyReader {
+ public:
+  BodyReader(ErrorBody& body, WallTime wall) : body_(body), wall_(wall) {}
+
+  void read(std::string_view text);
+
+ private:
+  void take_value(const json::value& value);
+  void take_object(const json::object& object);
+  void take_fields(const json::object& object);
+  void take_code(const json::value* code);
+  void take_message(std::string_view text);
+  void take_hints(const json::object& object);
+  void take_details(const json::array& details);
+  void take_metadata(const json::object& metadata);
+  void take_delay(const json::value* value);
+
+  void hint(const std::optional<Micros>& delay) {
+    if (delay && !body_.hint) body_.hint = delay;
+  }
+
+  ErrorBody& body_;
+  WallTime wall_;
+  int depth_ = 0;
+};
+
+const json::value* member(const json::object& object, std::string_view name) {
+  const auto* value = object.if_contains(name);
+  return value != nullptr && !value->is_null() ? value : nullptr;
+}
+
+const json::object* object_in(const json::object& object, std::string_view name) {
+  const json::value* value = member(object, name);
+  return value != nullptr ? value->if_object() : nullptr;
+}
+
+std::string_view text_in(const json::object& object, std::string_view name) {
+  const json::value* value = member(object, name);
+  const json::string* text = value != nullptr ? value->if_string() : nullptr;
+  return text != nullptr ? std::string_view(*text) : std::string_view{};
+}
+
+void BodyReader::read(std::string_view text) {
+  text = text.substr(0, kMostBodyBytes);
+  boost::system::error_code error;
+  const json::value value = json::parse(text, error);
+  if (error) {
+    take_message(text);
+    return;
+  }
+  take_value(value);
+}
+
+void BodyReader::take_value(const json::value& value) {
+  // Google wraps its errors in a list; some answer with a bare text.
+  if (const json::array* list = value.if_array(); list != nullptr && !list->empty()) {
+    take_value(list->front());
+  } else if (const json::string* text = value.if_string()) {
+    take_message(*text);
+  } else if (const json::object* object = value.if_object()) {
+    take_object(*object);
+  }
+}
+
+void BodyReader::take_object(const json::object& object) {
+  if (++depth_ > 4) return;
+  if (const json::object* response = object_in(object, "response")) take_object(*response);
+  if (const json::value* error = member(object, "error")) {
+    if (error->is_object()) {
+      take_fields(error->get_object());
+    } else if (error->is_string()) {
+      take_message(error->get_string());
+    }
+  }
+  if (const json::value* choices = member(object, "choices"); choices != nullptr) {
+    const json::array* list = choices->if_array();
+    if (list != nullptr && !list->empty() && list->front().is_object()) {
+      take_object(list->front().get_object());
+    }
+  }
+  take_fields(object);
+  --depth_;
+}
+
+void BodyReader::take_fields(const json::object& object) {
+  for (const std::string_view name : {"code", "type", "status", "reason", "error_code", "__type"}) {
+    take_code(member(object, name));
+  }
+  if (const json::object* inner = object_in(object, "innererror")) {
+    take_code(member(*inner, "code"));
+  }
+  for (const std::string_view name : {"message", "detail", "error_msg", "msg", "title"}) {
+    take_message(text_in(object, name));
+  }
+  take_hints(object);
+}
+
+void BodyReader::take_code(const json::value* code) {
+  if (code == nullptr || body_.codes.size() >= kMostCodes) return;
+  std::string text;
+  if (const std::int64_t* number = code->if_int64()) {
+    text = std::to_string(*number);
+  } else if (const json::string* string = code->if_string()) {
+    text = std::string_view(*string).substr(0, 200);
+  }
+  // "error" is the name of the shape, not of a fault.
+  if (text.empty() || text == "error") return;
+  if (const auto number = parse_integer(text); number && *number >= 400 && *number < 600) {
+    if (!body_.status) body_.status = static_cast<int>(*number);
+  }
+  body_.codes.push_back(std::move(text));
+}
+
+// "try again in 1.2s", "retry after 9 seconds", "try again after 1 seconds", "retry in 34.07s".
+std::optional<Micros> delay_in_prose(std::string_view lower) {
+  for (const std::string_view opening : {"try again in ", "retry in ", "try again after ",
+                                         "retry after ", "retry your request in "}) {
+    std::size_t at = lower.find(opening);
+    while (at != std::string_view::npos) {
+      std::string_view rest = lower.substr(at + opening.size());
+      std::string_view number = rest.substr(0, rest.find_first_of(" \n\t,;)\"'"));
+      while (number.ends_with('.')) number.remove_suffix(1);
+      if (const auto delay = parse_go_duration(number)) return delay;
+      rest.remove_prefix(std::min(rest.size(), number.size() + 1));
+      for (const auto& [unit, suffix] : {std::pair<std::string_view, std::string_view>{"ms", "ms"},
+                                         {"millisecond", "ms"},
+                                         {"second", "s"},
+                                         {"sec", "s"},
+                                         {"minute", "m"},
+                                         {"hour", "h"}}) {
+        if (!rest.starts_with(unit)) continue;
+        if (const auto delay = parse_go_duration(std::string(number) + std::string(suffix))) {
+          return delay;
+        }
+      }
+      at = lower.find(opening, at + 1);
+    }
+  }
+  return std::nullopt;
+}
+
+void BodyReader::take_message(std::string_view text) {
+  if (text.empty()) return;
+  const std::string lower = to_lower(text.substr(0, kMostMessageBytes));
+  if (!body_.message.empty()) body_.message += '\n';
+  if (body_.message.size() < kMostMessageBytes) body_.message += lower;
+  // After the structured hints of the same object, which are taken first.
+}
+
+void BodyReader::take_delay(const json::value* value) {
+  if (value == nullptr) return;
+  if (const json::string* text = value->if_string()) {
+    hint(parse_retry_after(std::string_view(*text), wall_));
+  } else if (value->is_number()) {
+    const std::string number = value->is_double() ? fmt::format("{}", value->get_double())
+                                                  : json::serialize(*value);
+    hint(parse_retry_after(number, wall_));
+  }
+}
+
+void BodyReader::take_hints(const json::object& object) {
+  for (const std::string_view name :
+       {"retry_after_seconds", "retry_after", "resets_in_seconds", "resets_at"}) {
+    take_delay(member(object, name));
+  }
+  if (const json::value* details = member(object, "details")) {
+    if (const json::array* list = details->if_array()) take_details(*list);
+  }
+  if (const json::object* metadata = object_in(object, "metadata")) take_metadata(*metadata);
+}
+
+// Google's google.rpc details.
+void BodyReader::take_details(const json::array& details) {
+  for (const json::value& value : details) {
+    const json::object* detail = value.if_object();
+    if (detail == nullptr) continue;
+    hint(parse_go_duration(text_in(*detail, "retryDelay")));
+    take_code(member(*detail, "reason"));
+    const json::value* violations = member(*detail, "violations");
+    const json::array* list = violations != nullptr ? violations->if_array() : nullptr;
+    if (list == nullptr) continue;
+    for (const json::value& violation : *list) {
+      if (const json::object* object = violation.if_object()) {
+        take_code(member(*object, "quotaId"));
+      }
+    }
+  }
+}
+
+// OpenRouter's, with the error of the provider behind it.
+void BodyReader::take_metadata(const json::object& metadata) {
+  take_delay(member(metadata, "retry_after_seconds"));
+  if (const json::object* headers = object_in(metadata, "headers")) {
+    for (const auto& [name, value] : *headers) {
+      if (iequals(name, "retry-after") || iequals(name, "x-ratelimit-reset")) take_delay(&value);
+    }
+  }
+  take_code(member(metadata, "error_type"));
+  const std::string_view raw = text_in(metadata, "raw");
+  if (raw.empty() || ++depth_ > 4) return;
+  read(raw);
+  --depth_;
+}
+
+ErrorBody read_error_body(std::string_view text, WallTime wall) {
+  ErrorBody body;
+  BodyReader(body, wall).read(text);
+  if (!body.hint) body.hint = delay_in_prose(body.message);
+  return body;
+}
+
+std::optional<Micros> hint_in_headers(const Headers& headers, WallTime wall) {
+  if (const auto value = headers.find("retry-after-ms")) {
+    if (const auto delay = parse_retry_after_ms(*value)) return delay;
+  }
+  if (const auto value = headers.find("retry-after")) return parse_retry_after(*value, wall);
+  return std::nullopt;
+}
+
+struct Seen {
+  int status = 0;  // 200: an error inside a stream that names none.
+  const Headers* headers = nullptr;
+  const ErrorBody* body = nullptr;
+  std::optional<Micros> hint;
+};
+
+// The code that a rule asks for; nothing when none matches, "" when it asks for none.
+std::optional<std::string> matching_code(const RefusalRule& rule, const ErrorBody& body) {
+  if (rule.codes.empty()) return "";
+  for (const std::string& pattern : rule.codes) {
+    for (const std::string& code : body.codes) {
+      if (matches_pattern(pattern, code)) return code;
+    }
+  }
+  return std::nullopt;
+}
+
+bool header_matches(const RefusalRule& rule, const Headers& headers) {
+  if (!rule.lacks_header.empty() && headers.has(rule.lacks_header)) return false;
+  if (rule.header.empty()) return true;
+  const auto value = headers.find(rule.header);
+  return value && (rule.header_value.empty() || iequals(trim(*value), rule.header_value));
+}
+
+std::optional<std::string> match(const RefusalRule& rule, const Seen& seen) {
+  if (!rule.statuses.empty() &&
+      std::ranges::find(rule.statuses, seen.status) == rule.statuses.end()) {
+    return std::nullopt;
+  }
+  if (!rule.texts.empty() && std::ranges::none_of(rule.texts, [&](const std::string& text) {
+        return seen.body->message.find(text) != std::string::npos;
+      })) {
+    return std::nullopt;
+  }
+  if (!header_matches(rule, *seen.headers)) return std::nullopt;
+  if (rule.has_retry_after && *rule.has_retry_after != seen.hint.has_value()) return std::nullopt;
+  if (rule.retry_after_min && (!seen.hint || *seen.hint < *rule.retry_after_min)) {
+    return std::nullopt;
+  }
+  if (rule.retry_after_max && (!seen.hint || *seen.hint > *rule.retry_after_max)) {
+    return std::nullopt;
+  }
+  return matching_code(rule, *seen.body);
+}
+
+RefusalKind kind_of(std::string_view means) {
+  if (means == "overload") return RefusalKind::overload;
+  if (means == "quota") return RefusalKind::quota;
+  if (means == "request") return RefusalKind::request;
+  return RefusalKind::server;
+}
+
+Refusal decide(const ProviderProfile& provider, const Seen& seen) {
+  Refusal refusal;
+  refusal.retry_after = seen.hint;
+  for (const RefusalRule& rule : provider.refusals) {
+    if (auto code = match(rule, seen)) {
+      refusal.kind = kind_of(rule.means);
+      refusal.code = *std::move(code);
+      return refusal;
+    }
+  }
+  const bool callers = seen.status >= 400 && seen.status < 500;
+  refusal.kind = callers ? RefusalKind::request : RefusalKind::server;
+  return refusal;
+}
+
+}  // namespace
+
+const char* to_string(RefusalKind kind) {
+  switch (kind) {
+    case RefusalKind::none: return "none";
+    case RefusalKind::overload: return "overload";
+    case RefusalKind::quota: return "quota";
+    case RefusalKind::request: return "request";
+    case RefusalKind::server: return "server";
+    case RefusalKind::ours: return "ours";
+  }
+  return "?";
+}
+
+Refusal classify_response(const ProviderProfile& provider, int status, const Headers& headers,
+                          std::string_view body, WallTime wall) {
+  Refusal refusal;
+  const std::optional<Micros> header_hint = hint_in_headers(headers, wall);
+  if (const auto own = headers.find(kOwnHeader)) {
+    refusal.kind = RefusalKind::ours;
+    refusal.code = *own;
+    refusal.retry_after = header_hint;
+    return refusal;
+  }
+  if (status < 400) return refusal;
+  if (provider.retry_after_marks_own && status == 429 && headers.has("retry-after")) {
+    refusal.kind = RefusalKind::ours;
+    refusal.retry_after = header_hint;
+    return refusal;
+  }
+  const ErrorBody read = read_error_body(body, wall);
+  return decide(provider, {status, &headers, &read, header_hint ? header_hint : read.hint});
+}
+
+Refusal classify_stream_error(const ProviderProfile& provider, std::string_view error_json,
+                              WallTime wall) {
+  const ErrorBody read = read_error_body(error_json, wall);
+  const Headers none;
+  return decide(provider, {read.status.value_or(200), &none, &read, read.hint});
+}
+
+}  // namespace hg::wire
