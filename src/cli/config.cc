@@ -36,7 +36,7 @@ struct Target {
   std::string sub;  // The harness, for pool.NAME.priorities.HARNESS.
 };
 
-// Whether an error may repeat the value; key_env may hold a key by mistake.
+// Whether an error may repeat the value; a URL may hold a key by mistake.
 enum class Echo : std::uint8_t { yes, no };
 
 struct Key {
@@ -68,25 +68,30 @@ const Key kKeys[] = {
      "the upstream of every call; without it Anthropic Messages go to the upstream of profile "
      "anthropic, the rest to that of profile openai",
      [](Target& to, const Raw& raw) { return put(read_text(raw), to.config->default_upstream); }},
-    {Scope::top, "hold_cap_max", "a duration from 0s to 1d (0s: no cap of its own)", "0s",
-     "no call is held longer, whatever its program could stand",
+    {Scope::top, "hold_cap_max", "a duration from 1s to 1h", "240s",
+     "no call is held longer, whatever its program stands",
      [](Target& to, const Raw& raw) {
-       return put(read_duration(raw, 0s, kDay), to.config->hold_cap_max);
+       return put(read_duration(raw, 1s, 1h), to.config->hold_cap_max);
      }},
     {Scope::top, "overload_step", "a duration from 1ms to 1h", "30s",
      "after the n-th overload in a row a call waits n times this",
      [](Target& to, const Raw& raw) {
        return put(read_duration(raw, 1ms, 1h), to.config->overload_step);
      }},
-    {Scope::top, "overload_wait_max", "a duration from 1ms to 1h", "90s",
-     "and never longer than this",
+    {Scope::top, "first_byte_within", "a duration from 1s to 1d", "600s",
+     "how long a provider may take until its answer begins",
      [](Target& to, const Raw& raw) {
-       return put(read_duration(raw, 1ms, 1h), to.config->overload_wait_max);
+       return put(read_duration(raw, 1s, kDay), to.config->first_byte_within);
      }},
-    {Scope::top, "overload_tries", "a whole number, 0 to 100", "6",
-     "how often a call is sent again after overloads",
+    {Scope::top, "silence", "a duration from 1s to 1d", "600s",
+     "how long a provider may be silent within an answer",
      [](Target& to, const Raw& raw) {
-       return put(read_integer(raw, 0, 100), to.config->overload_tries);
+       return put(read_duration(raw, 1s, kDay), to.config->silence);
+     }},
+    {Scope::top, "quota_pause", "a duration from 1s to 1d", "600s",
+     "how long a pool rests whose quota is exhausted",
+     [](Target& to, const Raw& raw) {
+       return put(read_duration(raw, 1s, kDay), to.config->quota_pause);
      }},
     {Scope::top, "body_limit", "a size from 1KiB to 1GiB", "64MiB",
      "a larger request is answered 413",
@@ -101,6 +106,9 @@ const Key kKeys[] = {
     {Scope::top, "call_log", "a file name, or \"none\"", "$XDG_STATE_HOME/headgate/calls.jsonl",
      "one JSON line for each call is appended here",
      [](Target& to, const Raw& raw) { return put(read_text(raw), to.config->call_log); }},
+    {Scope::top, "ca_file", kFile, "none",
+     "certificates (PEM) to trust beside the system's and those of $SSL_CERT_FILE",
+     [](Target& to, const Raw& raw) { return put(read_text(raw), to.config->ca_file); }},
     {Scope::top, "profiles_dir", "a directory", "none",
      "own provider and harness profiles (*.toml) that extend or override the built-in ones",
      [](Target& to, const Raw& raw) { return put(read_text(raw), to.config->profiles_dir); }},
@@ -117,24 +125,15 @@ const Key kKeys[] = {
     {Scope::upstream, "profile", "the name of a provider profile", "by the url's host",
      "how this provider counts and refuses",
      [](Target& to, const Raw& raw) { return put(read_text(raw), to.upstream->profile); }},
-    {Scope::upstream, "key_env", "the name of an environment variable", "",
-     "the key in that variable of the daemon replaces the agent's own; without it the agent's "
-     "key passes through",
-     [](Target& to, const Raw& raw) { return put(read_variable_name(raw), to.upstream->key_env); },
-     Echo::no},
-    {Scope::upstream, "key_file", kFile, "", "the same, from the first line of a file",
-     [](Target& to, const Raw& raw) { return put(read_text(raw), to.upstream->key_file); },
-     Echo::no},
-    {Scope::upstream, "ca_file", kFile, "the system's, or $SSL_CERT_FILE",
-     "certificates (PEM) to trust for this upstream",
-     [](Target& to, const Raw& raw) { return put(read_text(raw), to.upstream->ca_file); }},
 
-    {Scope::pool, "upstream", "the name of an upstream", "the only one there is",
-     "the upstream whose calls this pool is for",
+    {Scope::pool, "upstream", "the name of an upstream", "any",
+     "only calls that go to this upstream",
      [](Target& to, const Raw& raw) { return put(read_text(raw), to.pool->upstream); }},
-    {Scope::pool, "model", "a pattern over model families, '*' for any text", "*",
-     "only calls for these models",
-     [](Target& to, const Raw& raw) { return put(read_text(raw), to.pool->model); }},
+    {Scope::pool, "family", "the name of a model family", "every model",
+     "only calls for models of this family, as the provider profile names it",
+     [](Target& to, const Raw& raw) { return put(read_text(raw), to.pool->family); }},
+    {Scope::pool, "path_only", "true or false", "false", "only calls whose path says /pool/NAME",
+     [](Target& to, const Raw& raw) { return put(read_bool(raw), to.pool->path_only); }},
     {Scope::pool, "c_burst", kTokens, kByProfile, "capacity of the token bucket",
      [](Target& to, const Raw& raw) {
        return put(read_integer(raw, 1, kTokensMax), to.pool->c_burst);
@@ -301,6 +300,7 @@ Raw raw_of(const toml::node& node) {
     raw.type = Raw::Type::number;
     raw.text = fmt::format("{}", number->get());
   } else if (const auto* boolean = node.as_boolean()) {
+    raw.type = Raw::Type::boolean;
     raw.text = boolean->get() ? "true" : "false";
   } else {
     raw.text = node.is_table() ? "a table" : node.is_array() ? "an array" : "a date or time";
@@ -359,11 +359,6 @@ Result<void> check_whole(const Config& config) {
                                              "\"https://api.example.com\"",
                                              upstream.place, upstream.name));
     }
-    if (!upstream.key_env.empty() && !upstream.key_file.empty()) {
-      return fail(Errc::invalid, fmt::format("{}: upstream.{} has both key_env and key_file; "
-                                             "one of them is allowed",
-                                             upstream.place, upstream.name));
-    }
   }
   for (const PoolSettings& pool : config.pools) {
     if (pool.c_out.has_value() != pool.r_out.has_value()) {
@@ -382,11 +377,8 @@ void make_absolute(Config& config, const std::filesystem::path& base) {
   };
   mend(config.call_log);
   mend(config.profiles_dir);
+  mend(config.ca_file);
   mend(config.runtime_dir);
-  for (UpstreamSettings& upstream : config.upstreams) {
-    mend(upstream.key_file);
-    mend(upstream.ca_file);
-  }
 }
 
 std::string home_config_file() {

@@ -26,19 +26,17 @@ using Place = std::string;
 
 struct UpstreamSettings {
   std::string name;
-  std::string url;       // http(s)://host[:port][/path]
-  std::string profile;   // Provider profile; "" chooses by the url's host.
-  std::string key_env;   // The shim puts the key of this variable in place of the agent's; "": no.
-  std::string key_file;  // The same from a file's first line.
-  std::string ca_file;   // PEM file trusted for this upstream; "": the system's and SSL_CERT_FILE.
+  std::string url;      // http(s)://host[:port][/path]
+  std::string profile;  // Provider profile; "" chooses by the url's host.
   Place place;
 };
 
 // A named pool: which calls it is for, and the limits that differ from the profile's.
 struct PoolSettings {
   std::string name;
-  std::string upstream;  // Name of an upstream; "" is allowed while there is only one.
-  std::string model;     // Glob over the model's family, "claude-opus*"; "" or "*": every model.
+  std::string upstream;    // Name of an upstream; "" is allowed while there is only one.
+  std::string family;      // Of the model, as the profile names it: "claude-opus"; "": every model.
+  bool path_only = false;  // Only calls whose path says /pool/NAME.
   std::optional<Tokens> c_burst;
   std::optional<std::int64_t> r_tok;
   std::optional<Tokens> k_inflight;
@@ -59,13 +57,15 @@ struct Config {
   std::vector<UpstreamSettings> upstreams;
   std::string default_upstream;  // The one for paths that do not tell; "" chooses by dialect.
   std::vector<PoolSettings> pools;
-  Micros hold_cap_max{0};  // No hold is longer, whatever the harness stands; 0: no such cap.
-  Micros overload_step{30'000'000};      // Waits after overloads: step x n,
-  Micros overload_wait_max{90'000'000};  // at most this.
-  int overload_tries = 6;
+  Micros hold_cap_max{240'000'000};       // No hold is longer, whatever the program stands.
+  std::optional<Micros> overload_step;    // Waits after overloads: step x n; by default 30 s.
+  Micros first_byte_within{600'000'000};  // Of a provider's answer.
+  Micros silence{600'000'000};            // Between two bytes of it.
+  Micros quota_pause{600'000'000};        // Of a pool whose quota is exhausted.
   std::int64_t body_limit = std::int64_t{64} * 1024 * 1024;
   Micros idle_exit{0};       // serve ends after so long without a client; 0: never.
   std::string call_log;      // "" is the default place (default_call_log), "none" is no log.
+  std::string ca_file;       // PEM, trusted beside the system's store; "": none.
   std::string profiles_dir;  // The user's own profile files; "": none.
   std::string runtime_dir;   // "" is $XDG_RUNTIME_DIR/headgate or /tmp/headgate-UID.
   LogLevel log_level = LogLevel::info;

@@ -129,14 +129,14 @@ std::optional<std::int64_t> read_millionths(const Raw& raw, std::int64_t low, st
 }
 
 std::optional<Micros> read_duration(const Raw& raw, Micros low, Micros high) {
-  if (raw.type == Raw::Type::other) return std::nullopt;
+  if (raw.type == Raw::Type::other || raw.type == Raw::Type::boolean) return std::nullopt;
   const auto duration = parse_duration(raw.text);
   if (!duration || *duration < low || *duration > high) return std::nullopt;
   return duration;
 }
 
 std::optional<std::int64_t> read_bytes(const Raw& raw, std::int64_t low, std::int64_t high) {
-  if (raw.type == Raw::Type::other) return std::nullopt;
+  if (raw.type == Raw::Type::other || raw.type == Raw::Type::boolean) return std::nullopt;
   const auto bytes = parse_bytes(raw.text);
   if (!bytes || *bytes < low || *bytes > high) return std::nullopt;
   return bytes;
@@ -173,15 +173,11 @@ std::optional<std::string> read_url(const Raw& raw) {
   return url;
 }
 
-std::optional<std::string> read_variable_name(const Raw& raw) {
-  if (!usable(raw, Raw::Type::text) || raw.text.empty() || raw.text.size() > 200) {
-    return std::nullopt;
-  }
-  for (const char character : raw.text) {
-    if (!is_alphanumeric(character) && character != '_') return std::nullopt;
-  }
-  if (raw.text[0] >= '0' && raw.text[0] <= '9') return std::nullopt;
-  return raw.text;
+std::optional<bool> read_bool(const Raw& raw) {
+  if (raw.type != Raw::Type::any && raw.type != Raw::Type::boolean) return std::nullopt;
+  if (raw.text == "true") return true;
+  if (raw.text == "false") return false;
+  return std::nullopt;
 }
 
 std::optional<LogLevel> read_level(const Raw& raw) {

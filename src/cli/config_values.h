@@ -14,7 +14,8 @@
 namespace hg::cli {
 
 struct Raw {
-  enum class Type : std::uint8_t { text, number, other, any };  // any: from a flag or a variable.
+  enum class Type : std::uint8_t { text, number, boolean, other, any };
+  // any: from a flag or a variable.
   Type type = Type::any;
   std::string text;
 };
@@ -35,8 +36,7 @@ struct Raw {
 // http(s)://host[:port][/path]; no user, query or fragment.
 [[nodiscard]] std::optional<std::string> read_url(const Raw& raw);
 
-// The name of an environment variable.
-[[nodiscard]] std::optional<std::string> read_variable_name(const Raw& raw);
+[[nodiscard]] std::optional<bool> read_bool(const Raw& raw);
 [[nodiscard]] std::optional<LogLevel> read_level(const Raw& raw);
 
 // Stores what was read, if it was.

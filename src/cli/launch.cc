@@ -48,6 +48,7 @@ std::vector<std::string> merged_environment(
 // Only async-signal-safe calls between fork and exec.
 [[noreturn]] void become(const char* file, char* const* arguments, char* const* environment,
                          const sigset_t& mask, int failure_pipe) {
+  ::signal(SIGPIPE, SIG_DFL);  // Ignored signals stay so across exec.
   ::sigprocmask(SIG_SETMASK, &mask, nullptr);
   ::execve(file, arguments, environment);
   const int error = errno;

@@ -1,0 +1,128 @@
+#include "cli/options.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+
+#include "base/log.h"
+
+namespace hg::cli {
+
+namespace {
+
+Environment present_environment() {
+  Environment environment;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string_view text = *entry;
+    const auto equals = text.find('=');
+    if (equals == std::string_view::npos) continue;
+    environment.emplace_back(text.substr(0, equals), text.substr(equals + 1));
+  }
+  return environment;
+}
+
+// What --help writes for a value: the key's last word in capitals.
+std::string placeholder(std::string_view key) {
+  std::string word(key.substr(key.rfind('_') == std::string_view::npos ? 0 : key.rfind('_') + 1));
+  std::transform(word.begin(), word.end(), word.begin(),
+                 [](char letter) { return letter >= 'a' && letter <= 'z' ? letter - 32 : letter; });
+  return word;
+}
+
+bool is_url(std::string_view text) { return text.find("://") != std::string_view::npos; }
+
+}  // namespace
+
+void ConfigOptions::add_to(CLI::App& app) {
+  app.add_option("--config", config_file_,
+                 "configuration file; default: ./headgate.toml or "
+                 "~/.config/headgate/headgate.toml, if there is one")
+      ->type_name("FILE");
+  app.add_option("--upstream", upstream_,
+                 "the provider: a URL, or the name of a configured upstream; default: the public "
+                 "one of the dialect")
+      ->type_name("URL");
+  app.add_option("--set", sets_, "any key of the configuration, such as pool.main.r_tok=4000")
+      ->type_name("KEY=VALUE")
+      ->expected(1)
+      ->allow_extra_args(false);
+  for (const KeyDoc& doc : key_reference()) {
+    if (!doc.scope.empty() || doc.key == "default_upstream") continue;
+    Flag& flag = flags_.emplace_back(Flag{std::string(doc.key), ""});
+    std::string name = "--" + flag.key;
+    std::replace(name.begin(), name.end(), '_', '-');
+    app.add_option(name, flag.value, std::string(doc.help))
+        ->type_name(placeholder(doc.key))
+        ->group("Configuration");
+  }
+}
+
+Result<std::vector<Setting>> ConfigOptions::settings() const {
+  std::vector<std::string> unknown;
+  auto settings = settings_from_environment(present_environment(), unknown);
+  if (!settings) return settings;
+  for (const std::string& name : unknown) {
+    log_warn("{}: no such variable is read (see headgate serve --keys)", name);
+  }
+  if (is_url(upstream_)) {
+    settings->push_back({fmt::format("upstream.{}.url", kFlagUpstream), upstream_, "--upstream"});
+    settings->push_back({"default_upstream", std::string(kFlagUpstream), "--upstream"});
+  } else if (!upstream_.empty()) {
+    settings->push_back({"default_upstream", upstream_, "--upstream"});
+  }
+  for (const Flag& flag : flags_) {
+    if (flag.value.empty()) continue;
+    std::string name = "--" + flag.key;
+    std::replace(name.begin(), name.end(), '_', '-');
+    settings->push_back({flag.key, flag.value, name});
+  }
+  for (const std::string& text : sets_) {
+    auto setting = parse_set(text);
+    if (!setting) return std::unexpected(setting.error());
+    settings->push_back(*setting);
+  }
+  return settings;
+}
+
+Result<Config> ConfigOptions::load() const {
+  auto all = settings();
+  if (!all) return std::unexpected(all.error());
+  std::string file = config_file_;
+  const char* variable = std::getenv("HEADGATE_CONFIG");  // NOLINT(concurrency-mt-unsafe)
+  if (file.empty() && variable != nullptr) file = variable;
+  std::vector<std::string> notes;
+  auto config = load_config(file, *all, notes);
+  if (!config) return config;
+  set_log_level(config->log_level);
+  for (const std::string& note : notes) log_warn("{}", note);
+  return config;
+}
+
+bool ConfigOptions::configured(const Config& config, const std::vector<Setting>& settings) {
+  return !config.file.empty() || !settings.empty();
+}
+
+std::vector<std::string> ConfigOptions::arguments() const {
+  const auto absolute = [](const std::string& file) {
+    std::error_code error;
+    return (std::filesystem::current_path(error) / file).lexically_normal().string();
+  };
+  std::vector<std::string> arguments;
+  if (!upstream_.empty()) arguments.insert(arguments.end(), {"--upstream", upstream_});
+  for (const std::string& text : sets_) arguments.insert(arguments.end(), {"--set", text});
+  for (const Flag& flag : flags_) {
+    if (flag.value.empty()) continue;
+    std::string name = "--" + flag.key;
+    std::replace(name.begin(), name.end(), '_', '-');
+    const bool file = flag.key == "call_log" || flag.key.ends_with("_dir");
+    const bool is_path = file && flag.value != "none";
+    arguments.insert(arguments.end(), {name, is_path ? absolute(flag.value) : flag.value});
+  }
+  return arguments;
+}
+
+}  // namespace hg::cli
