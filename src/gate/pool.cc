@@ -331,7 +331,7 @@ Micros Pool::State::predicted_wait(const Waiter& asker, std::int64_t place, Inst
     const Tokens released = std::min(windows.released_lately(now), kTokensMax);
     const Micros period = kReleaseWindows * kWindowLength;
     Micros release_wait = kInflightWaitMax;
-    if (release_needed < released * kInflightWaitMax.count() / period.count()) {
+    if (release_needed <= released * kInflightWaitMax.count() / period.count()) {
       release_wait = Micros{ceil_div(release_needed * period.count(), released)};
     }
     wait = std::max(wait, std::min(release_wait, kInflightWaitMax));
