@@ -213,6 +213,7 @@ Task<sim::AgentOutcome> converse(AgentLink& link, net::ClientExchange& exchange,
 
 AgentWire wire_of(std::string_view harness) {
   AgentWire wire;
+  wire.profile = harness;
   wire.model = "gpt-6";
   if (harness == "claude-code") {
     wire.dialect = Dialect::anthropic_messages;
@@ -229,8 +230,9 @@ AgentWire wire_of(std::string_view harness) {
     wire.user_agent = "codex_exec/0.171.0 (Linux; x86_64)";
     wire.session_header = "session-id";
   } else if (harness == "mini-swe-agent") {
-    wire.user_agent = "python-requests/2.32.5";
+    wire.user_agent = "mini-swe-agent/2.1.0";
   } else {
+    wire.profile = "openai-python";  // The SDK that its habits were read in.
     wire.user_agent = "OpenAI/Python 2.30.0";
     wire.timeout_header = "x-stainless-read-timeout";
   }

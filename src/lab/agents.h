@@ -22,6 +22,7 @@ namespace hg::lab {
 
 // What a harness puts on the wire.
 struct AgentWire {
+  std::string profile;  // The harness profile that it goes by in paths.
   wire::Dialect dialect = wire::Dialect::openai_chat;
   std::string model;
   std::string user_agent;

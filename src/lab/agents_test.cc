@@ -5,6 +5,7 @@
 #include <string>
 
 #include "lab/request_view.h"
+#include "wire/profiles.h"
 
 namespace hg::lab {
 namespace {
@@ -60,6 +61,10 @@ TEST(AgentWireTest, TheWireReadersUnderstandWhatAgentsSend) {
     ASSERT_TRUE(facts) << harness << ": " << facts.error().detail;
     EXPECT_NEAR(static_cast<double>(facts->text_chars), 3'000 * kBytesPerToken, 400) << harness;
     EXPECT_TRUE(facts->stream);
+    EXPECT_NE(wire::Profiles::built_in().harness(wire.profile), nullptr) << harness;
+    Headers headers;
+    headers.add("User-Agent", wire.user_agent);
+    EXPECT_EQ(wire::Profiles::built_in().harness_for_request(headers).name, wire.profile);
   }
 }
 

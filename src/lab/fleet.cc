@@ -38,7 +38,7 @@ struct Fleet::State {
         group(the_executor) {}
 
   Result<net::Url> url_for(std::string_view harness, int task) const {
-    std::string text = replaced(config.base_url, "{harness}", harness);
+    std::string text = replaced(config.base_url, "{harness}", wire_of(harness).profile);
     text = replaced(std::move(text), "{task}", fmt::format("t{}", task));
     return net::parse_url(text);
   }

@@ -20,7 +20,7 @@
 namespace hg::lab {
 
 struct FleetConfig {
-  std::string base_url;  // {harness}, {task} in it are replaced:
+  std::string base_url;  // {harness} (its profile), {task} in it are replaced:
                          // "http://127.0.0.1:1/harness/{harness}".
   int agents = 50;       // At once.
   int tasks = 100;       // In all; an agent that ends one takes the next.
