@@ -70,6 +70,7 @@ struct Daemon::State {
   net::Task<Result<json::value>> pools();
   net::Task<Result<json::value>> add_upstream(net::ServerExchange& exchange);
   [[nodiscard]] json::object version() const;
+  [[nodiscard]] std::string unused_name(const net::Url& url) const;
   [[nodiscard]] std::uint64_t requests() const;
 
   net::Executor executor;
@@ -364,8 +365,8 @@ net::Task<Result<json::value>> Daemon::State::add_upstream(net::ServerExchange& 
   }
   const json::value* profile = value.as_object().if_contains("profile");
   proxy::Upstream upstream;
-  upstream.name = fmt::format("u{:08x}", stable_hash(url->text()) >> 32);
   upstream.url = *url;
+  upstream.name = unused_name(*url);
   if (profile != nullptr && profile->is_string()) upstream.profile = profile->as_string();
   auto set = shim->set_upstream(upstream);
   if (!set) co_return std::unexpected(set.error());
@@ -373,6 +374,15 @@ net::Task<Result<json::value>> Daemon::State::add_upstream(net::ServerExchange& 
   log_info("upstream {}: {} (asked for by exec)", upstream.name, upstream.url.text());
   object["name"] = upstream.name;
   co_return json::value(object);
+}
+
+// "127.0.0.1:8089": what people know it by, unless another base path has that name already.
+std::string Daemon::State::unused_name(const net::Url& url) const {
+  std::string name = url.authority();
+  const bool taken = std::any_of(shim_config.upstreams.begin(), shim_config.upstreams.end(),
+                                 [&](const auto& upstream) { return upstream.name == name; });
+  if (!taken && proxy::valid_attribution(name)) return name;
+  return fmt::format("{:08x}", stable_hash(url.text()) >> 32);
 }
 
 net::Task<void> Daemon::State::attach(net::ServerExchange& exchange, std::string run) {

@@ -118,31 +118,39 @@ Result<Joined> join_or_start(const ExecOptions& options, const Config& config,
   return joined;
 }
 
-// Whether this run may draw on that daemon.
-Result<void> check_daemon(const json::object& version, const Config& config, bool configured,
+// Whether this run may draw on that daemon: same version; same limits, if the run has any of its
+// own.
+Result<void> check_daemon(const json::object& version, const Config& config,
                           const RuntimeDir& runtime) {
   const std::int64_t pid = count_of(version, "pid");
+  const std::string mend = fmt::format(
+      "stop it (kill {}), or give this run its own by "
+      "--runtime-dir {}-other",
+      pid, runtime.path);
   if (text_of(version, "version") != kVersion) {
     return fail(Errc::conflict,
-                fmt::format("the daemon of this user (process {}) is headgate {}, this is {}: stop "
-                            "it (kill {}), or give this run its own by --runtime-dir",
-                            pid, text_of(version, "version"), kVersion, pid));
+                fmt::format("the daemon of this user (process {}) is headgate {}, this is {}: {}",
+                            pid, text_of(version, "version"), kVersion, mend));
   }
-  const bool same = text_of(version, "fingerprint") == fingerprint(config);
-  if (configured && !same) {
+  const std::string mine = fingerprint(config);
+  const bool own_limits = mine != fingerprint(Config());
+  const bool other_log = !config.call_log.empty() && config.call_log != "none" &&
+                         config.call_log != text_of(version, "call_log");
+  if ((own_limits && mine != text_of(version, "fingerprint")) || other_log) {
     const std::string file = text_of(version, "config");
     return fail(Errc::conflict,
-                fmt::format("the daemon of this user (process {}) has another configuration ({}): "
-                            "stop it (kill {}), or give this run its own by --runtime-dir {}-other",
-                            pid, file.empty() ? "no file" : file, pid, runtime.path));
+                fmt::format("the daemon of this user (process {}) has another {} ({}): {}", pid,
+                            other_log ? "call log" : "configuration",
+                            file.empty() ? "no file" : file, mend));
   }
   return {};
 }
 
-// The upstream that the run's calls go to, as the daemon names it; "" lets the dialect choose.
+// The upstream that the run's calls go to, as the daemon names it; "" lets the daemon choose: its
+// default one, or by dialect.
 Result<std::string> choose_upstream(const DaemonClient& daemon, const json::object& version,
-                                    const Config& config, const wire::Profiles& profiles,
-                                    const wire::HarnessProfile& harness) {
+                                    const Config& config, const wire::Profiles& profiles) {
+  if (config.upstreams.empty() && config.default_upstream.empty()) return std::string();
   auto wanted = make_shim_config(config, profiles);
   if (!wanted) return std::unexpected(wanted.error());
   const json::value* list = version.if_contains("upstreams");
@@ -155,34 +163,24 @@ Result<std::string> choose_upstream(const DaemonClient& daemon, const json::obje
     }
     return "";
   };
-  // Where the run's own configuration sends a call of this program.
-  const proxy::Upstream* target = &wanted->upstreams.front();
   if (wanted->default_upstream.empty() && wanted->upstreams.size() > 1) {
-    target = nullptr;
-    for (const proxy::Upstream& upstream : wanted->upstreams) {
-      const auto dialect = profile_of(upstream, profiles).main_dialect;
-      if (harness.dialect != wire::Dialect::other && dialect == harness.dialect) {
-        target = &upstream;
-        break;
-      }
-    }
-  }
-  if (target == nullptr) {
-    // Several, and the program's dialect does not tell: the daemon must choose as we would.
+    // Several, to be chosen by dialect: the daemon must know the same, and choose so too.
     bool all = text_of(version, "default_upstream").empty();
     for (const proxy::Upstream& upstream : wanted->upstreams) {
       all = all && !known_as(upstream.url).empty();
     }
     if (all) return std::string();
+    const std::int64_t pid = count_of(version, "pid");
     return fail(Errc::conflict,
                 fmt::format("the daemon of this user (process {}) has other upstreams; name one by "
                             "--upstream, or stop it (kill {})",
-                            count_of(version, "pid"), count_of(version, "pid")));
+                            pid, pid));
   }
-  if (std::string name = known_as(target->url); !name.empty()) return name;
+  const proxy::Upstream& target = wanted->upstreams.front();
+  if (std::string name = known_as(target.url); !name.empty()) return name;
   json::object body;
-  body["url"] = target->url.text();
-  if (!target->profile.empty()) body["profile"] = target->profile;
+  body["url"] = target.url.text();
+  if (!target.profile.empty()) body["profile"] = target.profile;
   auto added = daemon.post("/_headgate/upstreams", json::value(body));
   if (!added) return std::unexpected(added.error());
   return text_of(added->as_object(), "name");
@@ -243,7 +241,6 @@ int execute(const ExecOptions& options, const std::vector<std::string>& words) {
   }
   auto config = options.config.load();
   if (!config) return failed(config.error().detail);
-  auto settings = options.config.settings();
   auto profiles = load_profiles(config->profiles_dir);
   if (!profiles) return failed(profiles.error().detail);
   const wire::HarnessProfile* harness = find_harness(options.harness, words[0], *profiles);
@@ -262,12 +259,11 @@ int execute(const ExecOptions& options, const std::vector<std::string>& words) {
   if (!runtime) return failed(runtime.error().detail);
   auto joined = join_or_start(options, *config, *runtime);
   if (!joined) return failed(joined.error().detail);
-  const bool configured = settings && ConfigOptions::configured(*config, *settings);
-  if (auto fits = check_daemon(joined->version, *config, configured, *runtime); !fits) {
+  if (auto fits = check_daemon(joined->version, *config, *runtime); !fits) {
     return failed(fits.error().detail);
   }
   const DaemonClient daemon(runtime->socket());
-  auto upstream = choose_upstream(daemon, joined->version, *config, *profiles, *harness);
+  auto upstream = choose_upstream(daemon, joined->version, *config, *profiles);
   if (!upstream) return failed(upstream.error().detail);
 
   RunAddress address;

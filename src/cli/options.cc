@@ -102,17 +102,12 @@ Result<Config> ConfigOptions::load() const {
   return config;
 }
 
-bool ConfigOptions::configured(const Config& config, const std::vector<Setting>& settings) {
-  return !config.file.empty() || !settings.empty();
-}
-
 std::vector<std::string> ConfigOptions::arguments() const {
   const auto absolute = [](const std::string& file) {
     std::error_code error;
     return (std::filesystem::current_path(error) / file).lexically_normal().string();
   };
   std::vector<std::string> arguments;
-  if (!upstream_.empty()) arguments.insert(arguments.end(), {"--upstream", upstream_});
   for (const std::string& text : sets_) arguments.insert(arguments.end(), {"--set", text});
   for (const Flag& flag : flags_) {
     if (flag.value.empty()) continue;

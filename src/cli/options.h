@@ -24,18 +24,13 @@ class ConfigOptions {
   // absolute.
   [[nodiscard]] std::vector<std::string> arguments() const;
 
-  // Whether somebody configured anything at all: a file that was found, a variable or a flag.
-  [[nodiscard]] static bool configured(const Config& config, const std::vector<Setting>& settings);
-  [[nodiscard]] Result<std::vector<Setting>> settings() const;
-
-  // --upstream as given: a URL or a name; "" when it was not.
-  [[nodiscard]] const std::string& upstream() const { return upstream_; }
-
  private:
   struct Flag {
     std::string key;
     std::string value;
   };
+  [[nodiscard]] Result<std::vector<Setting>> settings() const;
+
   std::string config_file_;
   std::string upstream_;
   std::vector<std::string> sets_;
