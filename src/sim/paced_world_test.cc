@@ -2,7 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <cstdlib>
+#include <optional>
 #include <string>
 
 namespace hg::sim {
@@ -231,12 +234,17 @@ void expect_order(const WorldPlan& plan) {
   EXPECT_EQ(view.requests, plan.pool.limits.c_req * kMicro);
 }
 
-TEST(PacedWorldTest, ARandomWorldKeepsTheBooksOfEverybody) {
-  std::uint64_t first = 1;
-  std::uint64_t last = 100;
-  // One seed that failed: HG_SIM_SEED=17.
-  if (const char* seed = std::getenv("HG_SIM_SEED"))
-    first = last = std::strtoull(seed, nullptr, 10);
+// An environment variable's number; nothing when it is unset or empty.
+std::optional<std::uint64_t> number_from(const char* variable) {
+  const char* text = std::getenv(variable);
+  if (text == nullptr || *text == '\0') return std::nullopt;
+  return std::strtoull(text, nullptr, 10);
+}
+
+TEST(PacedWorldTest, EverySeedKeepsTheBooksOfEverybody) {
+  const std::optional<std::uint64_t> one = number_from("HG_SIM_SEED");
+  const std::uint64_t first = one.value_or(1);
+  const std::uint64_t last = one.value_or(number_from("HG_SIM_SEEDS").value_or(100));
   for (std::uint64_t seed = first; seed <= last; ++seed) {
     expect_order(random_world(seed));
     ASSERT_FALSE(HasFailure()) << "make sim SEED=" << seed;
