@@ -229,6 +229,7 @@ void ResponseReader::State::pass_on(std::string_view bytes) {
 void ResponseReader::State::hold_body(std::string_view bytes) {
   if (scan) {
     scan->feed(bytes);
+    take_output(static_cast<std::int64_t>(bytes.size()));
     return;
   }
   // Blank lines before the body are keep-alives.
@@ -244,8 +245,8 @@ void ResponseReader::State::hold_body(std::string_view bytes) {
   scan.emplace();
   scan->feed(body);
   scan->feed(bytes);
-  // What was generated is not counted any more; that it was is beyond doubt.
-  take_output(static_cast<std::int64_t>(body.size()));
+  // What was generated is not told from the rest any more; nearly all of it was.
+  take_output(static_cast<std::int64_t>(body.size() + bytes.size()));
   body = {};
 }
 
@@ -317,6 +318,8 @@ void ResponseReader::State::on_end() {
   take_member("usage", scan->usage());
   if (scan->error() && scan->error()->find('{') != std::string::npos) {
     error_event = R"({"error":)" + *scan->error() + "}";
+    output_seen = false;
+    output_chars = 0;
   }
 }
 
@@ -352,6 +355,7 @@ void ResponseReader::State::take_usage_of(const dom::object& object) {
     }
   }
   take_usage(object["usageMetadata"]);
+  take_usage(object["meta"]);  // Cohere's older shape.
   take_usage(object["usage"]);
 }
 
@@ -427,7 +431,7 @@ void ResponseReader::State::take_chat(const dom::object& object) {
   } else if (type == "message-end") {
     finish_reason_seen = true;
   } else if (!streaming) {
-    take_output(text_bytes(object["message"]));
+    take_output(text_bytes(object["message"]) + text_bytes(object["text"]));
   }
 }
 
