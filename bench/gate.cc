@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <string>
+#include <vector>
 
 #include "gate/pool.h"
 
@@ -34,28 +35,94 @@ hg::gate::AcquireRequest request(std::int64_t number, hg::Tokens tokens) {
   return request;
 }
 
-// Admit and settle, one call at a time, with so many waiters behind a blocked head.
-void acquire_and_settle(benchmark::State& state) {
-  Instant now{1h};
-  hg::gate::Pool pool(config(), hg::gate::Birth::created_full, now);
-  std::int64_t number = 0;
-  for (std::int64_t i = 0; i < state.range(0); ++i) {
-    (void)pool.acquire(request(++number, i == 0 ? 400'000 : 20'000), now);
+// A pool in the middle of its work: so many leases and as many waiters behind a head that waits for
+// in-flight tokens, spread over ten shims.
+struct Busy {
+  explicit Busy(std::int64_t size) : now(1h), pool(config(), hg::gate::Birth::created_full, now) {
+    for (std::int64_t i = 0; i < size; ++i) {
+      hg::gate::AcquireRequest lease = request(++number, 1);
+      lease.shim = fmt::format("bench-{}", i % 10);
+      lease.lease_ttl = 600s;
+      (void)pool.acquire(lease, now);
+    }
+    for (std::int64_t i = 0; i < size; ++i) {
+      hg::gate::AcquireRequest waiter = request(++number, 200'000);
+      waiter.shim = fmt::format("bench-{}", i % 10);
+      (void)pool.acquire(waiter, now);
+    }
   }
-  for (auto _ : state) {
+
+  // Time passes, and every shim lives.
+  void tick() {
     now = now + 1us;
-    const hg::gate::AcquireRequest ask = request(++number, 1);
-    benchmark::DoNotOptimize(pool.acquire(ask, now));
+    if (++ticks % 1'000'000 != 0) return;
+    for (int shim = 0; shim < 10; ++shim) pool.renew(fmt::format("bench-{}", shim), {}, 600s, now);
+  }
+
+  Instant now;
+  hg::gate::Pool pool;
+  std::int64_t number = 0;
+  std::int64_t ticks = 0;
+};
+
+// One call comes and ends: admitted and settled where nobody waits, else queued and gone again.
+void one_call(benchmark::State& state) {
+  Busy busy(state.range(0));
+  for (auto _ : state) {
+    busy.tick();
+    const hg::gate::AcquireRequest ask = request(++busy.number, 1);
+    benchmark::DoNotOptimize(busy.pool.acquire(ask, busy.now));
     if (state.range(0) > 0) {
-      (void)pool.leave(ask.id, hg::gate::Pool::Leaving::gone, now);
+      benchmark::DoNotOptimize(busy.pool.leave(ask.id, hg::gate::Pool::Leaving::gone, busy.now));
       continue;
     }
     hg::gate::SettleRequest settle;
     settle.id = ask.id;
-    benchmark::DoNotOptimize(pool.settle(settle, now));
+    benchmark::DoNotOptimize(busy.pool.settle(settle, busy.now));
   }
   state.SetItemsProcessed(state.iterations());
 }
-BENCHMARK(acquire_and_settle)->Arg(0)->Arg(10)->Arg(500)->Arg(5'000);
+BENCHMARK(one_call)->Arg(0)->Arg(10)->Arg(500)->Arg(5'000);
+
+// A waiter asks again and is denied again: what a needless poll costs.
+void ask_again(benchmark::State& state) {
+  Busy busy(state.range(0));
+  std::int64_t which = 0;
+  for (auto _ : state) {
+    busy.tick();
+    hg::gate::AcquireRequest ask = request(state.range(0) + 1 + ++which % state.range(0), 200'000);
+    ask.shim = fmt::format("bench-{}", (which % state.range(0)) % 10);
+    benchmark::DoNotOptimize(busy.pool.acquire(ask, busy.now));
+  }
+  state.SetItemsProcessed(state.iterations());
+}
+BENCHMARK(ask_again)->Arg(10)->Arg(500)->Arg(5'000);
+
+// The heartbeat of a shim with a hundred leases.
+void heartbeat(benchmark::State& state) {
+  Busy busy(state.range(0));
+  std::vector<hg::gate::LeaseRenewal> leases;
+  for (std::int64_t i = 0; i < 100; ++i) {
+    leases.push_back({fmt::format("beat.{}", i), "main/bench", 1, 1, 0, {}});
+  }
+  for (auto _ : state) {
+    busy.tick();
+    benchmark::DoNotOptimize(busy.pool.renew("beat", leases, 30s, busy.now));
+  }
+  state.SetItemsProcessed(state.iterations() * 100);
+}
+BENCHMARK(heartbeat)->Arg(10)->Arg(500)->Arg(5'000);
+
+// Nothing but the passing of time and the question whom to wake.
+void step(benchmark::State& state) {
+  Busy busy(state.range(0));
+  for (auto _ : state) {
+    busy.tick();
+    busy.pool.step(busy.now);
+    benchmark::DoNotOptimize(busy.pool.take_wake());
+    benchmark::DoNotOptimize(busy.pool.next_event());
+  }
+}
+BENCHMARK(step)->Arg(10)->Arg(500)->Arg(5'000);
 
 }  // namespace
