@@ -36,7 +36,7 @@ std::optional<ClientPool::Entry> ClientPool::take(const std::string& origin) {
       entry.connection->close();
     }
   }
-  if (entries.empty()) idle_by_origin_.erase(found);
+  forget_if_empty(found);
   return taken;
 }
 
@@ -71,7 +71,13 @@ void ClientPool::drop(const std::string& origin, const Connection* connection) {
   entry->connection->on_input(nullptr);
   entry->connection->close();
   entries.erase(entry);
-  if (entries.empty()) idle_by_origin_.erase(found);
+  forget_if_empty(found);
+}
+
+void ClientPool::forget_if_empty(Origins::iterator origin) {
+  if (!origin->second.empty()) return;
+  idle_by_origin_.erase(origin);
+  if (idle_by_origin_.empty()) timer_.cancel();
 }
 
 void ClientPool::sweep_later() {
@@ -82,6 +88,8 @@ void ClientPool::sweep_later() {
     if (!self) return;
     self->sweeping_ = false;
     if (!ec) self->sweep();
+    // Cancelled because the pool was empty; it may have been filled since.
+    if (!self->idle_by_origin_.empty()) self->sweep_later();
   });
 }
 
@@ -99,7 +107,6 @@ void ClientPool::sweep() {
     }
     each = entries.empty() ? idle_by_origin_.erase(each) : std::next(each);
   }
-  if (!idle_by_origin_.empty()) sweep_later();
 }
 
 void ClientPool::close_all() {

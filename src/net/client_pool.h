@@ -39,6 +39,9 @@ class ClientPool : public std::enable_shared_from_this<ClientPool> {
   [[nodiscard]] std::size_t size() const;
 
  private:
+  using Origins = std::map<std::string, std::list<Entry>>;
+
+  void forget_if_empty(Origins::iterator origin);
   [[nodiscard]] bool is_fresh(const Entry& entry) const;
   void drop(const std::string& origin, const Connection* connection);
   void sweep_later();
@@ -48,7 +51,7 @@ class ClientPool : public std::enable_shared_from_this<ClientPool> {
   Micros idle_;
   Micros age_;
   std::size_t idle_max_;  // An origin.
-  std::map<std::string, std::list<Entry>> idle_by_origin_;
+  Origins idle_by_origin_;
   asio::steady_timer timer_;
   bool sweeping_ = false;
 };

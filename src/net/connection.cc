@@ -91,6 +91,10 @@ void Connection::trim_memory() {
 Task<Result<void>> Connection::write(Stream::Parts parts, Micros within) {
   const std::shared_ptr<Connection> self = shared_from_this();
   if (closed_) co_return fail(Errc::cancelled, "the connection was closed here");
+  // Asio may wait for ever for a socket that has failed already to become writable: its one event
+  // is over.
+  if (input_end_ && !ended_cleanly_) co_return std::unexpected(*input_end_);
+  if (write_code_) co_return std::unexpected(to_error(write_code_, "writing"));
   HG_ASSERT(!write_pending_);
   write_pending_ = true;
   written_.reset();

@@ -37,6 +37,11 @@ struct Serving {
   Exchange* exchange = nullptr;  // On the stack of the connection's coroutine.
 };
 
+bool is_socket_file(const std::string& path) {
+  struct stat status{};
+  return ::lstat(path.c_str(), &status) == 0 && S_ISSOCK(status.st_mode);
+}
+
 // In a shape that both Anthropic's and OpenAI's clients read. The text holds no quotes.
 std::string error_body(std::string_view message) {
   return fmt::format(
@@ -360,7 +365,7 @@ Result<void> Server::listen_unix(const std::string& path) {
     Local::socket probe(state_->executor);
     boost::system::error_code ec;
     probe.connect(endpoint, ec);
-    if (ec == asio::error::connection_refused) {
+    if (ec == asio::error::connection_refused && is_socket_file(path)) {
       ::unlink(path.c_str());
       opened = open_acceptor(*acceptor, endpoint);
     }
