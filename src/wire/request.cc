@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
+#include <charconv>
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -49,6 +51,23 @@ std::optional<Tokens> count_of(const dom::element& value) {
     return number >= static_cast<double>(kMaxExact) ? kMaxExact : static_cast<Tokens>(number);
   }
   return std::nullopt;
+}
+
+// How long a number with a fraction or an exponent is, written as short as can be: never longer
+// than it stood in the body, which is not kept.
+std::int64_t digits_of(double number) {
+  std::array<char, 32> buffer{};
+  const auto end = std::to_chars(buffer.data(), buffer.data() + buffer.size(), std::abs(number),
+                                 std::chars_format::scientific);
+  const std::string_view text(buffer.data(), static_cast<std::size_t>(end.ptr - buffer.data()));
+  const std::size_t mark = text.find('e');
+  if (mark == std::string_view::npos) return 1;
+  const std::int64_t digits = mark == 1 ? 1 : static_cast<std::int64_t>(mark) - 1;
+  std::int64_t exponent = 0;
+  std::from_chars(text.data() + mark + (text[mark + 1] == '+' ? 2 : 1), end.ptr, exponent);
+  const std::int64_t plain = exponent < 0 ? digits - exponent + 1
+                                          : std::max(digits + 1, exponent + 1);
+  return std::min(plain, digits + 2) + (std::signbit(number) ? 1 : 0);
 }
 
 // Counts and hashes prompt text, in the order of the prompt.
@@ -161,11 +180,17 @@ void Prompt::structured(const dom::element& value) {
       text(string);
       return;
     }
-    default: {
-      const std::string number = simdjson::minify(value);
-      text(number);
+    case dom::element_type::DOUBLE: {
+      double number = 0;
+      if (value.get(number) != simdjson::SUCCESS) return;
+      chars_ += digits_of(number);
+      hash_.add(std::bit_cast<std::uint64_t>(number));
       return;
     }
+    default:
+      // Whole numbers, true, false, null.
+      text(simdjson::minify(value));
+      return;
   }
 }
 

@@ -123,6 +123,18 @@ TEST(RequestTest, PromptCharactersAreUtf8BytesAfterUnescaping) {
   }
 }
 
+TEST(RequestTest, APromptIsNeverLongerThanItsBody) {
+  for (const std::string_view number :
+       {"1e5", "12e3", "123e9", "0.5", "-0.5", "1e-7", "3.14", "1e300", "5e-324", "0.0", "-0.0",
+        "2.0", "1E2", "-0", "9007199254740993.0", "18446744073709551615", "-9223372036854775808",
+        "true", "null"}) {
+    const RequestFacts facts = read(
+        kAnthropic, user(R"([{"type":"tool_use","name":"","input":)" + std::string(number) + "}]"));
+    EXPECT_LE(facts.text_chars, static_cast<std::int64_t>(number.size())) << number;
+    EXPECT_GE(facts.text_chars, 1) << number;
+  }
+}
+
 TEST(RequestTest, MediaHaveAFlatPriceAndTheirBase64IsNoText) {
   const std::string big(400'000, 'A');
   struct Row {
