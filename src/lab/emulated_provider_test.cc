@@ -67,7 +67,7 @@ class EmulatedProviderTest : public testing::Test {
     client.close_idle();
     if (!provider) return;
     const auto stop = [this]() -> net::Task<bool> {
-      co_await provider->stop(Micros{0});
+      co_await provider->stop(0s);
       co_return true;
     };
     EXPECT_TRUE(run(io, stop()));

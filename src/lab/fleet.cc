@@ -114,7 +114,7 @@ struct Fleet::State {
   std::vector<AgentLink> links;  // One an agent.
   AgentCounts counts;
   std::vector<std::string> lost_why;
-  Instant started;
+  std::optional<Instant> started;
   int next_task = 0;
   int running = 0;
   int calls_open = 0;
@@ -142,7 +142,7 @@ net::Task<Result<FleetSummary>> Fleet::run() {
   if (state.config.agents > 0) {
     (void)co_await state.all_done.wait_for(state.config.give_up_after);
   }
-  const double seconds = to_seconds(state.clock.now() - state.started);
+  const double seconds = to_seconds(state.clock.now() - *state.started);
   state.stop();
   const bool joined = co_await state.group.join(kUnwind);
   state.client.close_idle();
@@ -170,7 +170,7 @@ void Fleet::cancel() {
 
 FleetProgress Fleet::progress() const {
   FleetProgress progress;
-  progress.elapsed = state_->clock.now() - state_->started;
+  if (state_->started) progress.elapsed = state_->clock.now() - *state_->started;
   progress.agents_running = state_->running;
   progress.calls_open = state_->calls_open;
   progress.tasks_done = state_->tasks_done;
@@ -217,6 +217,10 @@ DemoPlan demo_plan(std::uint64_t seed) {
   model.micros_per_uncached_token = 10;
   model.micros_per_cached_token = 1;
   model.micros_per_output_token = 4'000;
+  // Refusals that no pacing prevents: a gate has to absorb them.
+  model.mishaps.overloaded = 0.01;
+  model.mishaps.error_in_stream = 0.3;
+  model.mishaps.unavailable = 0.005;
 
   FleetConfig& fleet = plan.fleet;
   fleet.seed = seed;

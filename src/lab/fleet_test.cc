@@ -48,7 +48,7 @@ class FleetTest : public testing::Test {
   void TearDown() override {
     if (!provider) return;
     const auto stop = [this]() -> net::Task<bool> {
-      co_await provider->stop(Micros{0});
+      co_await provider->stop(0s);
       co_return true;
     };
     EXPECT_TRUE(run(io, stop()));
