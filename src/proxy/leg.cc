@@ -128,7 +128,13 @@ net::Task<Passed> Leg::pass_on(net::ServerExchange& down, EndMarker marker, Micr
     const bool sent = co_await send_down(down, std::string_view(chunk_.data(), count), passed);
     if (!sent) co_return passed;
   }
-  if (down.gone()) co_return passed;  // Why the read ended: the owner closed this leg.
+  if (down.gone()) {
+    // Why the read ended: the owner closed this leg. An agent that has the whole answer may close
+    // before we are told of its end.
+    const bool had_all = ended_ || (side_->readable() && side_->reader().complete());
+    if (had_all) passed.how = Passed::How::whole;
+    co_return passed;
+  }
   if (silent_) {
     broke_ = Error(Errc::timed_out, "the provider fell silent amid its answer");
     exchange_.close();
@@ -144,7 +150,7 @@ net::Task<Passed> Leg::pass_on(net::ServerExchange& down, EndMarker marker, Micr
     co_return passed;
   }
   const Result<void> finished = co_await down.finish();
-  if (finished) passed.how = Passed::How::whole;
+  if (finished || down.gone()) passed.how = Passed::How::whole;
   co_return passed;
 }
 

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <boost/asio/connect.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/write.hpp>
@@ -139,8 +140,9 @@ Scripted overload(int status) {
 // -----------------------------------------------------------------------------------
 
 ShimBench::ShimBench() {
-  log_path_ = fmt::format("{}headgate-shim-{}-{}.jsonl", testing::TempDir(), ::getpid(),
-                          testing::UnitTest::GetInstance()->current_test_info()->name());
+  std::string test = testing::UnitTest::GetInstance()->current_test_info()->name();
+  std::ranges::replace(test, '/', '-');
+  log_path_ = fmt::format("{}headgate-shim-{}-{}.jsonl", testing::TempDir(), ::getpid(), test);
   std::remove(log_path_.c_str());
   provider_.otherwise = anthropic_stream();
   config_.overload_step = 1ms;

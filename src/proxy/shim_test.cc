@@ -317,6 +317,11 @@ TEST_F(ShimTest, MadeUpModelsCannotMakePoolsWithoutEnd) {
   rule.by_path_only = true;
   config_.pools = {rule};
   config_.pools_max = 5;
+  config_.start_limits = gate::Limits{.c_burst = 1'000'000,
+                                      .r_tok = 1'000,
+                                      .k_inflight = 1'000'000,
+                                      .c_req = 1'000,
+                                      .r_qps = 1'000'000};
   start();
   for (int i = 0; i < 20; ++i) {
     const std::string model = "made/up model " + std::to_string(i);

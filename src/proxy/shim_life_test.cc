@@ -1,0 +1,503 @@
+// The life of a call when it does not go smoothly: held, refused, retried, broken off at each step.
+// After every test the bench checks that no lease, waiter, connection or task is left.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "proxy/shim.h"
+#include "proxy/shim_bench.h"
+#include "wire/errors.h"
+
+namespace hg::proxy {
+namespace {
+
+using ShimLifeTest = ShimBench;
+
+std::string whole(const Scripted& answer) {
+  std::string body;
+  for (const std::string& piece : answer.pieces) body += piece;
+  return body;
+}
+
+// An agent that runs beside the test.
+struct Background {
+  std::optional<Result<net::FetchedResponse>> answer;
+};
+
+net::Task<void> fetch_into(net::Client* client, net::Url url, net::RequestHead head,
+                           std::string body, Background* into) {
+  Result<net::FetchedResponse> answer = co_await client->fetch(url, head, body, 20s, 1 << 20);
+  into->answer.emplace(std::move(answer));
+}
+
+std::string word(const boost::json::object& line, const char* field) {
+  return std::string(line.at(field).as_string());
+}
+
+// ---- Overload
+// ------------------------------------------------------------------------------------
+
+TEST_F(ShimLifeTest, AnOverloadIsRetriedUnseenAndAsksAnew) {
+  for (const int status : {429, 503, 529}) provider_.script.push_back(overload(status));
+  start();
+  const auto answer = call_anthropic(anthropic_body(true));
+  ASSERT_TRUE(answer);
+  EXPECT_EQ(answer->head.status, 200);
+  EXPECT_EQ(answer->body, whole(anthropic_stream()));
+  EXPECT_EQ(provider_.seen.size(), 4U);
+  for (const ScriptedProvider::Seen& seen : provider_.seen) {
+    EXPECT_EQ(seen.body, anthropic_body(true));
+  }
+  EXPECT_EQ(drawn(), 120) << "the charges of refused tries came back";
+  const boost::json::object line = lines().at(0);
+  EXPECT_EQ(line.at("tries").as_int64(), 4);
+  EXPECT_EQ(line.at("overloads").as_int64(), 3);
+  EXPECT_EQ(line.at("asks").as_int64(), 4);
+  std::int64_t overloads = 0;
+  for (const gate::Window& window : view().windows) overloads += window.overloads;
+  EXPECT_EQ(overloads, 3);
+}
+
+TEST_F(ShimLifeTest, AnOverloadInsideAStreamIsAnOverloadWhileNothingWentDown) {
+  Scripted inside = anthropic_stream();
+  inside.pieces = {": a comment first\n\n",
+                   "event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":"
+                   "\"overloaded_error\",\"message\":\"Overloaded\"}}\n\n"};
+  provider_.script.push_back(inside);
+  start();
+  const auto answer = call_anthropic(anthropic_body(true));
+  ASSERT_TRUE(answer);
+  EXPECT_EQ(answer->body, whole(anthropic_stream()));
+  EXPECT_EQ(provider_.seen.size(), 2U);
+  EXPECT_EQ(lines().at(0).at("overloads").as_int64(), 1);
+}
+
+TEST_F(ShimLifeTest, AnOverloadAfterTheFirstEventPassesAndIsCounted) {
+  Scripted late = anthropic_stream();
+  late.pieces[2] =
+      "event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\","
+      "\"message\":\"Overloaded\"}}\n\n";
+  late.pieces.resize(3);
+  provider_.script.push_back(late);
+  start();
+  const auto answer = call_anthropic(anthropic_body(true));
+  ASSERT_TRUE(answer);
+  EXPECT_EQ(answer->body, whole(late));
+  EXPECT_EQ(provider_.seen.size(), 1U);
+  EXPECT_EQ(lines().at(0).at("overloads").as_int64(), 1);
+  EXPECT_EQ(drawn(), 120);
+}
+
+TEST_F(ShimLifeTest, AnEndlessOverloadBecomesOurOwnRefusal) {
+  provider_.otherwise = overload(529);
+  start();
+  const auto answer = call_anthropic(anthropic_body(true));
+  ASSERT_TRUE(answer);
+  EXPECT_EQ(answer->head.status, 429);
+  EXPECT_EQ(answer->head.headers.find(wire::kOwnHeader), "overload");
+  EXPECT_EQ(answer->head.headers.find("retry-after"), "30");
+  EXPECT_EQ(provider_.seen.size(), 7U) << "one try and six retries";
+  EXPECT_EQ(drawn(), 0);
+}
+
+TEST_F(ShimLifeTest, AnExhaustedQuotaIsPassedOnAndPausesThePool) {
+  Scripted quota = overload(429);
+  quota.pieces = {R"({"error":{"message":"You exceeded your current quota",)"
+                  R"("type":"insufficient_quota","code":"insufficient_quota"}})"};
+  provider_.otherwise = quota;
+  config_.upstreams.clear();
+  start();
+  Upstream openai;
+  openai.name = "lab";
+  openai.url = config_.upstreams[0].url;
+  openai.profile = "openai";
+  ASSERT_TRUE(shim_->set_upstream(openai));
+  const auto answer = call_chat(chat_body(false));
+  ASSERT_TRUE(answer);
+  EXPECT_EQ(answer->head.status, 429);
+  EXPECT_EQ(answer->body, quota.pieces[0]);
+  EXPECT_FALSE(answer->head.headers.has(wire::kOwnHeader));
+  EXPECT_EQ(provider_.seen.size(), 1U);
+  EXPECT_GT(view().paused_for, Micros(0));
+}
+
+// ---- Held
+// ----------------------------------------------------------------------------------------
+
+TEST_F(ShimLifeTest, AHeldCallGoesTheMomentItsTokensAreThere) {
+  // A prompt of 40,000 characters is 10,000 tokens here; the pool holds one such call.
+  const std::string large = anthropic_body(true, std::string(40'000, 'x'));
+  auto release = std::make_shared<net::Event>(loop_.executor());
+  Scripted slow = anthropic_stream();
+  slow.before_head = release;
+  provider_.script.push_back(slow);
+  start(10'500);
+  Background first;
+  Background second;
+  const net::RequestHead head = request("POST", "/v1/messages");
+  tasks_.spawn("first", fetch_into(&agent_, shim_url_, head, large, &first));
+  until("the first call at the provider", [&] { return provider_.seen.size() == 1; });
+  tasks_.spawn("second", fetch_into(&agent_, shim_url_, head, large, &second));
+  until("the second in the queue", [&] { return waiters() == 1; });
+  EXPECT_EQ(provider_.seen.size(), 1U);
+  EXPECT_EQ(leases(), 1U);
+  release->notify();
+  until("both answers", [&] { return first.answer && second.answer; });
+  EXPECT_EQ((*second.answer)->head.status, 200);
+  EXPECT_EQ(provider_.seen.size(), 2U);
+  const boost::json::object line = lines().at(1);
+  EXPECT_EQ(word(line, "denied_by"), "tok");
+  EXPECT_GT(line.at("waited_ms").to_number<double>(), 0.0);
+  EXPECT_LE(line.at("asks").as_int64(), 2);
+}
+
+TEST_F(ShimLifeTest, TwoHundredHeldCallsAllGoAndAskTwiceAtMost) {
+  const std::string large = anthropic_body(true, std::string(200'000, 'x'));
+  auto release = std::make_shared<net::Event>(loop_.executor());
+  Scripted slow = anthropic_stream();
+  slow.before_head = release;
+  provider_.script.push_back(slow);
+  start(80'000);
+  const net::RequestHead head = request("POST", "/v1/messages");
+  std::vector<Background> agents(201);
+  tasks_.spawn("first", fetch_into(&agent_, shim_url_, head, large, &agents[0]));
+  until("the first call at the provider", [&] { return provider_.seen.size() == 1; });
+  for (std::size_t i = 1; i < agents.size(); ++i) {
+    tasks_.spawn("agent", fetch_into(&agent_, shim_url_, head, large, &agents[i]));
+  }
+  until("200 in the queue", [&] { return shim_->stats().calls_now == 201 && waiters() == 200; });
+  release->notify();
+  until("all answers", [&] { return tasks_.size() == 0; });
+  for (const Background& agent : agents) EXPECT_EQ((*agent.answer)->head.status, 200);
+  for (const boost::json::object& line : lines()) EXPECT_LE(line.at("asks").as_int64(), 2);
+}
+
+TEST_F(ShimLifeTest, PastTheHoldCapTheAnswerIsOursInBothDialects) {
+  config_.hold_cap = 30ms;
+  start(10'500);
+  const std::string anthropic = anthropic_body(true, std::string(40'000, 'x'));
+  const std::string chat = chat_body(true, std::string(40'000, 'x'));
+  Scripted slow = anthropic_stream();
+  slow.before_head = std::make_shared<net::Event>(loop_.executor());
+  provider_.script.push_back(slow);
+  Background holder;
+  tasks_.spawn("holder",
+               fetch_into(&agent_, shim_url_, request("POST", "/v1/messages"), anthropic, &holder));
+  until("the pool is taken", [&] { return provider_.seen.size() == 1; });
+
+  const auto first = call_anthropic(anthropic);
+  ASSERT_TRUE(first);
+  const auto second = call_chat(chat);
+  ASSERT_TRUE(second);
+  for (const auto* answer : {&first, &second}) {
+    EXPECT_EQ((*answer)->head.status, 429);
+    EXPECT_EQ((*answer)->head.headers.find(wire::kOwnHeader), "hold-cap");
+    EXPECT_EQ((*answer)->head.headers.find("retry-after"), "30");
+    const boost::json::value body = boost::json::parse((*answer)->body);
+    const std::string message(body.at("error").at("message").as_string());
+    EXPECT_NE(message.find("Headgate"), std::string::npos) << message;
+    EXPECT_NE(message.find("bound by tok"), std::string::npos) << message;
+    EXPECT_NE(message.find("place 1"), std::string::npos) << message;
+  }
+  EXPECT_EQ(boost::json::parse(first->body).at("type").as_string(), "error");
+  EXPECT_EQ(waiters(), 0U);
+  EXPECT_EQ(provider_.seen.size(), 1U);
+  EXPECT_EQ(word(lines().at(0), "outcome"), "refused_by_us");
+  slow.before_head->notify();
+  until("the holder's answer", [&] { return holder.answer.has_value(); });
+}
+
+TEST_F(ShimLifeTest, ACallThatComesBackAfterOurRefusalStandsBeforeLaterOnes) {
+  config_.hold_cap = 200ms;
+  start(10'500);
+  const std::string large = anthropic_body(true, std::string(40'000, 'x'));
+  const std::string other = anthropic_body(true, std::string(40'000, 'y'));
+  Scripted slow = anthropic_stream();
+  slow.before_head = std::make_shared<net::Event>(loop_.executor());
+  provider_.script.push_back(slow);
+  Background holder;
+  const net::RequestHead head = request("POST", "/v1/messages");
+  tasks_.spawn("holder", fetch_into(&agent_, shim_url_, head,
+                                    anthropic_body(true, std::string(40'000, 'z')), &holder));
+  until("the pool is taken", [&] { return provider_.seen.size() == 1; });
+  const auto refused = fetch(head, large);
+  ASSERT_TRUE(refused);
+  ASSERT_EQ(refused->head.status, 429);
+  // Later comers first, then the one that was refused; its seniority puts it in front.
+  Background later;
+  Background back;
+  tasks_.spawn("later", fetch_into(&agent_, shim_url_, head, other, &later));
+  until("the later one waits", [&] { return waiters() == 1; });
+  const std::string head_before = view().waiters[0].id;
+  tasks_.spawn("back", fetch_into(&agent_, shim_url_, head, large, &back));
+  until("both wait", [&] { return waiters() == 2; });
+  EXPECT_NE(view().waiters[0].id, head_before) << "the one that came back is the head";
+  slow.before_head->notify();
+  until("all answers", [&] { return tasks_.size() == 0; });
+}
+
+// ---- The provider breaks off at each step
+// --------------------------------------------------------
+
+TEST_F(ShimLifeTest, TheProviderResettingAnywhereReleasesAndSettlesByTheTable) {
+  start();
+  struct Row {
+    const char* why;
+    Scripted answer;
+    const char* settled_by;
+    const char* outcome;
+    Tokens drawn;  // -1: the estimate, whatever it is.
+    int status;    // 0: cut.
+  };
+  std::vector<Row> rows;
+  Scripted no_head = anthropic_stream();
+  no_head.reset_before_head = true;
+  rows.push_back({"no byte", no_head, "refund", "upstream_failed", 0, 502});
+  for (std::size_t piece = 0; piece < 4; ++piece) {
+    Scripted cut = anthropic_stream();
+    cut.reset_before_piece = piece;
+    if (piece == 0) {
+      rows.push_back({"a head and no body", cut, "refund", "upstream_failed", 0, 502});
+    } else {
+      rows.push_back({"cut amid the stream", cut, "usage", "upstream_failed", 120, 0});
+    }
+  }
+  Scripted whole_cut = chat_answer();
+  whole_cut.pieces.push_back("never");
+  whole_cut.reset_before_piece = 1;
+  Scripted unmarked = anthropic_stream();
+  unmarked.pieces.resize(2);
+  rows.push_back({"no terminal marker", unmarked, "usage", "upstream_failed", 120, 0});
+  Scripted silent = anthropic_stream();
+  silent.pieces.erase(silent.pieces.begin());
+  silent.pieces[1] = "event: ping\ndata: {\"type\":\"ping\"}\n\n";
+  rows.push_back({"output without usage", silent, "estimate", "ok", -1, 200});
+
+  for (const Row& row : rows) {
+    const Tokens before = drawn();
+    provider_.script.push_back(row.answer);
+    const auto answer = call_anthropic(anthropic_body(true));
+    until("the call is over", [&] { return shim_->stats().calls_now == 0; });
+    if (row.status == 0) {
+      EXPECT_FALSE(answer) << row.why << ": a cut must look like a cut";
+    } else {
+      ASSERT_TRUE(answer) << row.why << ": " << answer.error().detail;
+      EXPECT_EQ(answer->head.status, row.status) << row.why;
+    }
+    EXPECT_EQ(leases(), 0U) << row.why;
+    const boost::json::object line = lines().back();
+    EXPECT_EQ(word(line, "settled_by"), row.settled_by) << row.why;
+    EXPECT_EQ(word(line, "outcome"), row.outcome) << row.why;
+    const Tokens want = row.drawn >= 0 ? row.drawn : line.at("charge").as_int64();
+    EXPECT_EQ(drawn() - before, want) << row.why;
+  }
+}
+
+TEST_F(ShimLifeTest, AWholeAnswerCutShortIsCutDownstream) {
+  Scripted cut = chat_answer();
+  cut.pieces.push_back(" and a rest that never comes");
+  cut.reset_before_piece = 1;
+  provider_.script.push_back(cut);
+  start();
+  EXPECT_FALSE(call_chat(chat_body(false)));
+  until("the call is over", [&] { return shim_->stats().calls_now == 0; });
+  EXPECT_EQ(word(lines().at(0), "outcome"), "upstream_failed");
+}
+
+// ---- The client goes away at each step
+// -----------------------------------------------------------
+
+enum class Leaves : std::uint8_t { by_reset, in_order };
+
+class ClientLeavesTest : public ShimBench, public testing::WithParamInterface<Leaves> {
+ protected:
+  void leave(RawAgent& agent) const {
+    if (GetParam() == Leaves::by_reset)
+      agent.reset();
+    else
+      agent.close();
+  }
+
+  void expect_over() {
+    until("the call is over", [&] {
+      return shim_->stats().calls_now == 0 && provider_.under_way == 0 && leases() == 0 &&
+             waiters() == 0;
+    });
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(Ways, ClientLeavesTest,
+                         testing::Values(Leaves::by_reset, Leaves::in_order));
+
+TEST_P(ClientLeavesTest, WhileSendingTheBodyCostsNothing) {
+  start();
+  RawAgent agent(loop_, shim_port_);
+  const std::string bytes = raw_request("/v1/messages", anthropic_body(true));
+  agent.write(std::string_view(bytes).substr(0, bytes.size() - 10));
+  until("the request is being read", [&] { return shim_->stats().calls == 1; });
+  leave(agent);
+  until("a line in the log", [&] { return lines().size() == 1; });
+  EXPECT_EQ(word(lines()[0], "outcome"), "client_gone");
+  EXPECT_TRUE(provider_.seen.empty());
+  EXPECT_EQ(drawn(), 0);
+}
+
+TEST_P(ClientLeavesTest, WhileHeldLeavesTheQueue) {
+  auto never = std::make_shared<net::Event>(loop_.executor());
+  Scripted slow = anthropic_stream();
+  slow.before_head = never;
+  provider_.script.push_back(slow);
+  start(10'500);
+  const std::string large = anthropic_body(true, std::string(40'000, 'x'));
+  RawAgent holder(loop_, shim_port_);
+  holder.write(raw_request("/v1/messages", large));
+  until("the pool is taken", [&] { return provider_.seen.size() == 1; });
+  RawAgent agent(loop_, shim_port_);
+  agent.write(raw_request("/v1/messages", large));
+  until("the call is held", [&] { return waiters() == 1; });
+  leave(agent);
+  until("the queue is empty", [&] { return waiters() == 0; });
+  EXPECT_EQ(provider_.seen.size(), 1U);
+  never->notify();
+  until("the holder's call is over", [&] { return shim_->stats().calls_now == 0; });
+  EXPECT_EQ(word(lines().at(0), "outcome"), "client_gone");
+  EXPECT_EQ(word(lines().at(1), "outcome"), "ok");
+}
+
+TEST_P(ClientLeavesTest, WhileWaitingForTheHeadClosesTheProviderFirst) {
+  Scripted slow = anthropic_stream();
+  slow.before_head = std::make_shared<net::Event>(loop_.executor());
+  provider_.script.push_back(slow);
+  start();
+  RawAgent agent(loop_, shim_port_);
+  agent.write(raw_request("/v1/messages", anthropic_body(true)));
+  until("the call at the provider", [&] { return provider_.seen.size() == 1; });
+  EXPECT_EQ(leases(), 1U);
+  leave(agent);
+  expect_over();
+  EXPECT_EQ(provider_.clients_gone, 1) << "the provider saw its connection close";
+  const boost::json::object line = lines().at(0);
+  EXPECT_EQ(word(line, "outcome"), "client_gone");
+  EXPECT_EQ(word(line, "settled_by"), "estimate") << "the provider may have worked on it";
+  EXPECT_EQ(drawn(), line.at("charge").as_int64());
+}
+
+TEST_P(ClientLeavesTest, WhileTheFirstEventIsLookedForClosesTheProviderFirst) {
+  Scripted slow = anthropic_stream();
+  slow.before_piece[0] = std::make_shared<net::Event>(loop_.executor());
+  provider_.script.push_back(slow);
+  start();
+  RawAgent agent(loop_, shim_port_);
+  agent.write(raw_request("/v1/messages", anthropic_body(true)));
+  until("the head is there", [&] { return provider_.seen.size() == 1 && up_.stats().open == 1; });
+  leave(agent);
+  expect_over();
+  EXPECT_EQ(provider_.clients_gone, 1);
+  EXPECT_EQ(word(lines().at(0), "outcome"), "client_gone");
+}
+
+TEST_P(ClientLeavesTest, DuringTheStreamIsSettledByWhatWasSeen) {
+  for (std::size_t piece = 1; piece < 4; ++piece) {
+    Scripted slow = anthropic_stream();
+    slow.before_piece[piece] = std::make_shared<net::Event>(loop_.executor());
+    provider_.script.push_back(slow);
+  }
+  start();
+  for (std::size_t piece = 1; piece < 4; ++piece) {
+    const Tokens before = drawn();
+    RawAgent agent(loop_, shim_port_);
+    agent.write(raw_request("/v1/messages", anthropic_body(true)));
+    std::string seen;
+    const std::string last = piece == 1 ? "message_start" : piece == 2 ? "Hello" : "end_turn";
+    until("the stream so far", [&] {
+      seen += agent.read_available();
+      return seen.find(last) != std::string::npos;
+    });
+    leave(agent);
+    expect_over();
+    EXPECT_EQ(provider_.clients_gone, static_cast<int>(piece));
+    const boost::json::object line = lines().back();
+    EXPECT_EQ(word(line, "outcome"), "client_gone");
+    EXPECT_EQ(word(line, "settled_by"), "usage") << "the input is known from the first event";
+    EXPECT_EQ(drawn() - before, 120);
+  }
+}
+
+TEST_P(ClientLeavesTest, WhileBackingOffEndsTheCall) {
+  provider_.otherwise = overload(529);
+  config_.overload_step = 60s;
+  start();
+  RawAgent agent(loop_, shim_port_);
+  agent.write(raw_request("/v1/messages", anthropic_body(true)));
+  until("the refusal was given back",
+        [&] { return provider_.seen.size() == 1 && provider_.under_way == 0 && leases() == 0; });
+  leave(agent);
+  expect_over();
+  until("a line in the log", [&] { return lines().size() == 1; });
+  EXPECT_EQ(provider_.seen.size(), 1U);
+  EXPECT_EQ(drawn(), 0);
+}
+
+TEST_P(ClientLeavesTest, DuringAFreeRequestClosesTheProvider) {
+  Scripted slow = Scripted();
+  slow.before_head = std::make_shared<net::Event>(loop_.executor());
+  provider_.script.push_back(slow);
+  start();
+  RawAgent agent(loop_, shim_port_);
+  agent.write("GET /v1/models HTTP/1.1\r\nHost: localhost\r\n\r\n");
+  until("the request at the provider", [&] { return provider_.seen.size() == 1; });
+  leave(agent);
+  until("the provider's connection is closed", [&] { return provider_.clients_gone == 1; });
+}
+
+// ---- Shutting down, living on
+// --------------------------------------------------------------------
+
+TEST_F(ShimLifeTest, StoppingTheServerEndsCallsInEveryState) {
+  Scripted slow = anthropic_stream();
+  slow.before_head = std::make_shared<net::Event>(loop_.executor());
+  Scripted streaming = anthropic_stream();
+  streaming.before_piece[2] = std::make_shared<net::Event>(loop_.executor());
+  provider_.script = {streaming, slow};
+  config_.overload_step = 60s;
+  provider_.otherwise = overload(529);
+  start(10'500);
+  const std::string small = anthropic_body(true);
+  std::vector<std::unique_ptr<RawAgent>> agents;
+  for (int i = 0; i < 3; ++i) {
+    agents.push_back(std::make_unique<RawAgent>(loop_, shim_port_));
+    agents.back()->write(raw_request("/v1/messages", small));
+    until("one more at the provider",
+          [&] { return provider_.seen.size() == static_cast<std::size_t>(i) + 1; });
+  }
+  agents.push_back(std::make_unique<RawAgent>(loop_, shim_port_));
+  // Larger than the bucket, so it waits for a full one.
+  agents.back()->write(raw_request("/v1/messages", anthropic_body(true, std::string(44'000, 'x'))));
+  until("one waits", [&] { return waiters() == 1; });
+  // The rest is checked by TearDown.
+}
+
+TEST_F(ShimLifeTest, TheHeartbeatRenewsLeasesAndKeepsWaitersAlive) {
+  Scripted slow = anthropic_stream();
+  slow.before_head = std::make_shared<net::Event>(loop_.executor());
+  provider_.script.push_back(slow);
+  start();
+  Background agent;
+  tasks_.spawn("agent", fetch_into(&agent_, shim_url_, request("POST", "/v1/messages"),
+                                   anthropic_body(true), &agent));
+  until("the call at the provider", [&] { return provider_.seen.size() == 1; });
+  const Micros age_at_first = view().leases.at(0).age;
+  EXPECT_LT(age_at_first, 2s);
+  until("the lease was renewed", [&] {
+    const gate::LeaseView lease = view().leases.at(0);
+    // Unrenewed, what is left and its age make up the 30 s that it was given.
+    return lease.left + lease.age > 31s;
+  });
+  slow.before_head->notify();
+  until("the answer", [&] { return agent.answer.has_value(); });
+}
+
+}  // namespace
+}  // namespace hg::proxy
