@@ -22,7 +22,7 @@ constexpr std::size_t kFirstReadBytes = std::size_t{4} * 1024;  // Nearly every 
 constexpr std::size_t kReadBytes = std::size_t{16} * 1024;
 constexpr std::size_t kWriteBytes = std::size_t{64} * 1024;
 constexpr int kInterimAnswersMax = 16;
-constexpr Micros kLastWordWithin = 500ms;  // For an answer already under way when a write fails.
+constexpr Micros kLastWordWithin = 50ms;  // For an answer already under way when a write fails.
 
 // The head as it goes to the upstream: fields in their order, framing ours.
 std::string request_bytes(const RequestHead& head, const Url& upstream, std::size_t body_bytes) {
