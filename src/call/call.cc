@@ -187,15 +187,14 @@ void Call::on_answer(const Answer& answer, Instant now) {
   state_ = answer.refusal.kind == RefusalKind::quota ? State::pausing : State::relaying;
 }
 
-void Call::on_no_answer(NoAnswer /*how*/, Instant now) {
+void Call::on_no_answer(NoAnswer /*how*/, Instant /*now*/) {
   if (state_ != State::sending) return;
   record_.outcome = Record::Outcome::upstream_failed;
   refuse_next_ = OwnRefusal::upstream;
-  record_.seniority = earned(now);
   settle(Settlement::refund, std::nullopt);
 }
 
-void Call::on_end(const End& end, Instant now) {
+void Call::on_end(const End& end, Instant /*now*/) {
   if (state_ != State::relaying) return;
   if (end.how == End::How::client_gone) {
     client_gone_ = true;
@@ -230,7 +229,6 @@ void Call::on_end(const End& end, Instant now) {
     ended_ = true;
     state_ = State::pausing;
   }
-  record_.seniority = earned(now);
 }
 
 void Call::on_client_gone(Instant now) {
@@ -241,6 +239,7 @@ void Call::on_client_gone(Instant now) {
   if (state_ == State::giving_back && !refuse_next_ && !back_off_next_) return;
   client_gone_ = true;
   record_.outcome = Record::Outcome::client_gone;
+  record_.seniority = Micros{0};
   refuse_next_.reset();
   back_off_next_.reset();
   switch (state_) {

@@ -543,6 +543,7 @@ TEST(CallTest, NoByteIsRefundedAndAnsweredByUs) {
     call.on_done(kStart + 1s);
     EXPECT_EQ(call.next(kStart + 1s).what, Do::finish);
     EXPECT_EQ(call.record().outcome, Record::Outcome::upstream_failed);
+    EXPECT_EQ(call.record().seniority, Micros{0}) << "that is for our own 429s";
   }
 }
 

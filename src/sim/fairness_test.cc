@@ -141,8 +141,6 @@ TEST(FairnessTest, BelowTheRateNobodyWaitsLong) {
 // A pool with an empty bucket, driven by hand.
 class BlockedPool : public testing::Test {
  protected:
-  BlockedPool() : pool_(pool_config(), gate::Birth::restored_empty, now_) {}
-
   gate::AcquireReply ask(const std::string& shim, const std::string& id, Tokens tokens) {
     gate::AcquireRequest request;
     request.id = id;
@@ -151,33 +149,33 @@ class BlockedPool : public testing::Test {
     request.estimate = tokens;
     request.charge = tokens;
     request.hold_left = 100s;
-    return pool_.acquire(request, now_);
+    return pool.acquire(request, now);
   }
 
   void settle(const std::string& id) {
     gate::SettleRequest request;
     request.id = id;
-    EXPECT_TRUE(pool_.settle(request, now_));
+    EXPECT_TRUE(pool.settle(request, now));
   }
 
-  Instant now_{1000s};
-  gate::Pool pool_;
+  Instant now{1000s};
+  gate::Pool pool{pool_config(), gate::Birth::restored_empty, now};
 };
 
 TEST_F(BlockedPool, AWaiterWhoseShimWasKilledBlocksTheQueueForAtMostEightSeconds) {
   // The head needs 130,000: 3.25 s. Its shim says nothing more from the start.
   EXPECT_EQ(ask("dead-1", "dead-1.1.1", kLarge).verdict, gate::Verdict::denied);
-  const Instant killed = now_;
-  Instant next_beat = now_;
+  const Instant killed = now;
+  Instant next_beat = now;
   Instant first;
-  for (; now_ < killed + 30s; now_ = now_ + 50ms) {
-    if (now_ >= next_beat) {
-      pool_.renew("alive-1", {}, 30s, now_);
-      next_beat = now_ + 2s;
+  for (; now < killed + 30s; now = now + 50ms) {
+    if (now >= next_beat) {
+      pool.renew("alive-1", {}, 30s, now);
+      next_beat = now + 2s;
     }
-    pool_.step(now_);
+    pool.step(now);
     if (ask("alive-1", "alive-1.1.1", kLarge).verdict == gate::Verdict::admitted) {
-      first = now_;
+      first = now;
       break;
     }
   }
@@ -209,7 +207,7 @@ TEST(FairnessTest, AKilledShimStopsTheOthersForAtMostEightSeconds) {
 TEST_F(BlockedPool, AnOversizeCallGoesAloneAgainstAFullBucketAndItsDebtIsPaid) {
   constexpr Tokens kOversize = 300'000;
   EXPECT_EQ(ask("big-1", "big-1.1.1", kOversize).verdict, gate::Verdict::denied);
-  const Instant asked = now_;
+  const Instant asked = now;
   Instant went;
   int small_before = 0;
   int sequence = 0;
@@ -222,21 +220,21 @@ TEST_F(BlockedPool, AnOversizeCallGoesAloneAgainstAFullBucketAndItsDebtIsPaid) {
     waiting.clear();
     return true;
   };
-  for (; now_ < asked + 60s; now_ = now_ + 100ms) {
+  for (; now < asked + 60s; now = now + 100ms) {
     if (ask("big-1", "big-1.1.1", kOversize).verdict == gate::Verdict::admitted) {
-      went = now_;
+      went = now;
       break;
     }
     if (small_asks()) ++small_before;
   }
   EXPECT_EQ(went - asked, Micros{5s}) << "when the bucket is full";
   EXPECT_EQ(small_before, 0) << "nobody takes the tokens that it waits for";
-  EXPECT_EQ(pool_.view(now_).tokens, -100'000 * kMicro);
+  EXPECT_EQ(pool.view(now).tokens, -100'000 * kMicro);
   Instant paid;
-  for (; now_ < went + 60s; now_ = now_ + 100ms) {
-    pool_.renew("big-1", {}, 30s, now_);
+  for (; now < went + 60s; now = now + 100ms) {
+    pool.renew("big-1", {}, 30s, now);
     if (small_asks()) {
-      paid = now_;
+      paid = now;
       break;
     }
   }

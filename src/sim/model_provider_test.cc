@@ -221,12 +221,12 @@ TEST(ModelProviderTest, LatencyGrowsWithPromptOutputAndLoad) {
   exact.load_slope = 1;
   ModelProvider provider(exact, 1, kStart);
   const ProviderVerdict small = provider.decide(request(1'000), kStart);
-  EXPECT_EQ(small.first_byte, Micros{1'245'000});
-  EXPECT_EQ(small.duration(), Micros{1'245'000} + 100 * small.per_output_token);
+  EXPECT_EQ(small.first_byte, Micros{1'320'000});
+  EXPECT_EQ(small.duration(), Micros{1'320'000} + 100 * small.per_output_token);
   provider.finished(small.id, 100, kStart);
   const ProviderVerdict large = provider.decide(request(1'000'000), kStart);
-  EXPECT_EQ(large.first_byte, Micros{46'200'000});
-  EXPECT_EQ(provider.decide(request(1'000), kStart).first_byte, Micros{2'490'000})
+  EXPECT_EQ(large.first_byte, Micros{21'300'000});
+  EXPECT_EQ(provider.decide(request(1'000), kStart).first_byte, Micros{2'640'000})
       << "a million tokens in flight: twice as slow";
 }
 
