@@ -1,13 +1,12 @@
 #include "net/dial.h"
 
 #include <fmt/format.h>
-#include <openssl/err.h>
 #include <openssl/ssl.h>
 #include <openssl/x509.h>
+#include <openssl/x509v3.h>
 
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/local/stream_protocol.hpp>
-#include <boost/asio/ssl/host_name_verification.hpp>
 #include <boost/asio/ssl/stream.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <optional>
@@ -140,11 +139,8 @@ class SocketDial final : public Dial, public std::enable_shared_from_this<Socket
 
   Task<Result<std::unique_ptr<Stream>>> handshake() {
     tls_.emplace(std::move(tcp_), *tls_context_);
-    boost::system::error_code is_name;
-    asio::ip::make_address(url_.host, is_name);
-    // The name of the host we want goes along in clear text, but for addresses, which have none.
-    if (is_name) SSL_set_tlsext_host_name(tls_->native_handle(), url_.host.c_str());
-    tls_->set_verify_callback(asio::ssl::host_name_verification(url_.host));
+    const bool wanted = want_identity(tls_->native_handle());
+    if (!wanted) co_return fail(Errc::internal, "preparing TLS failed");
     const auto [ec] = co_await tls_->async_handshake(asio::ssl::stream_base::client, as_result);
     if (!ec) co_return std::make_unique<StreamOver<Tls>>(std::move(*tls_));
     const long verdict = SSL_get_verify_result(tls_->native_handle());
@@ -154,6 +150,18 @@ class SocketDial final : public Dial, public std::enable_shared_from_this<Socket
                                  X509_verify_cert_error_string(verdict)));
     }
     co_return unavailable(url_, "TLS with", ec);
+  }
+
+  // The certificate must be for our host. The host's name goes along in clear text, so that the
+  // server can choose its certificate; an address has none.
+  bool want_identity(SSL* ssl) {
+    X509_VERIFY_PARAM* wanted = SSL_get0_param(ssl);
+    X509_VERIFY_PARAM_set_hostflags(wanted, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
+    boost::system::error_code is_name;
+    asio::ip::make_address(url_.host, is_name);
+    if (!is_name) return X509_VERIFY_PARAM_set1_ip_asc(wanted, url_.host.c_str()) == 1;
+    return SSL_set_tlsext_host_name(ssl, url_.host.c_str()) == 1 &&
+           X509_VERIFY_PARAM_set1_host(wanted, url_.host.data(), url_.host.size()) == 1;
   }
 
   void close_sockets() {

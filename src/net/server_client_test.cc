@@ -1,7 +1,10 @@
 // Server and client against each other, over real loopback sockets on ports that the kernel picks.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <array>
+#include <cstdlib>
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
@@ -76,6 +79,133 @@ TEST_F(ServerClientTest, ReusesItsConnection) {
   EXPECT_EQ(client_.stats().reuses, 4u);
   EXPECT_EQ(server_->stats().accepted, 1u);
   EXPECT_EQ(server_->stats().requests, 5u);
+}
+
+TEST_F(ServerClientTest, SpeaksOverAUnixSocket) {
+  serve(echo);
+  std::string folder = testing::TempDir() + "hg_net_XXXXXX";
+  ASSERT_NE(::mkdtemp(folder.data()), nullptr);
+  const std::string path = folder + "/hg.sock";
+  ASSERT_TRUE(server_->listen_unix(path));
+  url_ = *parse_url("unix://" + path);
+  for (int i = 0; i < 2; ++i) {
+    const RequestHead head("POST", "/_headgate/pools");
+    const auto response = fetch(head, "over a file");
+    ASSERT_TRUE(response) << response.error().detail;
+    EXPECT_EQ(response->body, "over a file");
+  }
+  EXPECT_EQ(client_.stats().reuses, 1u);
+  loop_.run(server_->stop(0s));
+  std::filesystem::remove_all(folder);
+}
+
+TEST_F(ServerClientTest, ManyAtOnceGetTheirOwnAnswers) {
+  serve(echo);
+  constexpr int kAtOnce = 100;
+  int right = 0;
+  TaskGroup group(loop_.executor());
+  auto ask = [&](int number) -> Task<void> {
+    const std::string body = std::to_string(number) + std::string(20'000, 'x');
+    const RequestHead head("POST", "/" + std::to_string(number));
+    for (int i = 0; i < 5; ++i) {
+      const auto response = co_await client_.fetch(url_, head, body, 5s, kBodyMax);
+      const bool is_own = response && response->body == body &&
+                          response->head.headers.find("X-Target") == head.target;
+      if (is_own) ++right;
+    }
+  };
+  for (int number = 0; number < kAtOnce; ++number) group.spawn("ask", ask(number));
+  EXPECT_TRUE(loop_.run(group.join(30s)));
+  EXPECT_EQ(right, 5 * kAtOnce);
+  EXPECT_LE(client_.stats().connects, 100u);
+}
+
+// A relay as the shim is one: its upstream is the echo server. When the client leaves, the upstream
+// is closed in the same turn.
+TEST_F(ServerClientTest, ARelayPassesBytesCutsAndLeavingClients) {
+  bool upstream_gone = false;
+  bool upstream_waits = false;
+  Event upstream_done(loop_.executor());
+  Handler upstream_handler = [&](ServerExchange& exchange) -> Task<void> {
+    ResponseHead head(200);
+    co_await exchange.send_head(std::move(head), BodyFraming::chunked());
+    co_await exchange.send_some("first");
+    if (exchange.head().target == "/cut") {
+      exchange.abort();
+      co_return;
+    }
+    if (exchange.head().target == "/wait") {
+      Event gone(loop_.executor());
+      auto on_gone = [&] {
+        upstream_gone = true;
+        gone.notify();
+      };
+      exchange.on_gone(on_gone);
+      upstream_waits = true;
+      co_await gone.wait_for(1h);
+      upstream_done.notify();
+      co_return;
+    }
+    co_await exchange.finish();
+  };
+  Server upstream(loop_.executor(), ServerConfig(), upstream_handler);
+  const auto upstream_port = upstream.listen_loopback(0);
+  ASSERT_TRUE(upstream_port);
+  const Url upstream_url = *parse_url("http://127.0.0.1:" + std::to_string(*upstream_port));
+
+  Client outbound(loop_.executor(), loop_.clock, ClientConfig());
+  Handler relay = [&](ServerExchange& exchange) -> Task<void> {
+    const auto body = co_await exchange.read_body(kBodyMax);
+    ClientExchange out = outbound.start(upstream_url);
+    auto on_gone = [&] { out.close(); };
+    exchange.on_gone(on_gone);
+    const auto sent = co_await out.send(exchange.head(), *body);
+    auto answer = co_await out.read_head(5s);
+    if (!sent || !answer) co_return;
+    co_await exchange.send_head(std::move(*answer), out.body_framing());
+    std::array<char, kChunkBytes> chunk;
+    for (;;) {
+      const auto count = co_await out.read_some(chunk, 5s);
+      if (!count) {
+        exchange.abort();
+        break;
+      }
+      if (*count == 0) {
+        co_await exchange.finish();
+        break;
+      }
+      co_await exchange.send_some(std::string_view(chunk.data(), *count));
+    }
+    exchange.on_gone(nullptr);
+  };
+  serve(relay);
+
+  const RequestHead plain("GET", "/");
+  const auto whole = fetch(plain);
+  ASSERT_TRUE(whole) << whole.error().detail;
+  EXPECT_EQ(whole->body, "first");
+  const RequestHead cut("GET", "/cut");
+  const auto half = fetch(cut);
+  ASSERT_FALSE(half);
+  EXPECT_EQ(half.error().code, Errc::closed);
+
+  auto ask_and_leave = [&]() -> Task<void> {
+    ClientExchange exchange = client_.start(url_);
+    const RequestHead head("GET", "/wait");
+    const auto sent = co_await exchange.send(head, "");
+    const auto answer = co_await exchange.read_head(5s);
+    std::array<char, 100> buffer;
+    const auto count = co_await exchange.read_some(buffer, 5s);
+    EXPECT_TRUE(sent && answer && count);
+    exchange.close();
+    co_await upstream_done.wait_for(5s);
+  };
+  loop_.run(ask_and_leave());
+  EXPECT_TRUE(upstream_waits);
+  EXPECT_TRUE(upstream_gone);
+  EXPECT_EQ(outbound.stats().open, 0u);
+  outbound.close_idle();
+  loop_.run(upstream.stop(0s));
 }
 
 }  // namespace

@@ -1,0 +1,272 @@
+// The client's TLS against servers whose certificate the test makes for itself.
+#include <gtest/gtest.h>
+#include <openssl/evp.h>
+#include <openssl/pem.h>
+#include <openssl/x509v3.h>
+#include <unistd.h>
+
+#include <boost/asio/ssl/context.hpp>
+#include <boost/asio/ssl/stream.hpp>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "net/client.h"
+#include "net/server.h"
+#include "net/stream_over.h"
+#include "net/test_loop.h"
+
+namespace hg::net {
+namespace {
+
+using asio::ip::tcp;
+using Tls = asio::ssl::stream<tcp::socket>;
+
+template <typename T, void (*Free)(T*)>
+struct FreeBy {
+  void operator()(T* pointer) const { Free(pointer); }
+};
+using Key = std::unique_ptr<EVP_PKEY, FreeBy<EVP_PKEY, EVP_PKEY_free>>;
+using Certificate = std::unique_ptr<X509, FreeBy<X509, X509_free>>;
+
+std::string pem_of(const std::function<int(BIO*)>& write) {
+  BIO* bio = BIO_new(BIO_s_mem());
+  write(bio);
+  char* bytes = nullptr;
+  const long size = BIO_get_mem_data(bio, &bytes);
+  std::string text(bytes, static_cast<std::size_t>(size));
+  BIO_free(bio);
+  return text;
+}
+
+struct Identity {
+  std::string certificate;  // PEM.
+  std::string key;          // PEM.
+};
+
+// A certificate for this name, signed by itself, valid from an hour ago to `valid_seconds` ahead.
+Identity make_identity(const std::string& name, long valid_seconds) {
+  const Key key(EVP_EC_gen("P-256"));
+  const Certificate certificate(X509_new());
+  X509* x509 = certificate.get();
+  X509_set_version(x509, 2);
+  ASN1_INTEGER_set(X509_get_serialNumber(x509), 1);
+  X509_gmtime_adj(X509_getm_notBefore(x509), -3600);
+  X509_gmtime_adj(X509_getm_notAfter(x509), valid_seconds);
+  X509_set_pubkey(x509, key.get());
+  X509_NAME* subject = X509_get_subject_name(x509);
+  const auto* text = reinterpret_cast<const unsigned char*>("Headgate test");
+  X509_NAME_add_entry_by_txt(subject, "CN", MBSTRING_ASC, text, -1, -1, 0);
+  X509_set_issuer_name(x509, subject);
+  const std::string names = "DNS:" + name;
+  X509_EXTENSION* extension = X509V3_EXT_conf_nid(nullptr, nullptr, NID_subject_alt_name,
+                                                  names.c_str());
+  X509_add_ext(x509, extension, -1);
+  X509_EXTENSION_free(extension);
+  X509_sign(x509, key.get(), EVP_sha256());
+  Identity identity;
+  identity.certificate = pem_of([&](BIO* bio) { return PEM_write_bio_X509(bio, x509); });
+  identity.key = pem_of([&](BIO* bio) {
+    return PEM_write_bio_PrivateKey(bio, key.get(), nullptr, nullptr, 0, nullptr, nullptr);
+  });
+  return identity;
+}
+
+Task<void> answer_hello(ServerExchange& exchange) {
+  const auto body = co_await exchange.read_body(1'000'000);
+  ResponseHead head(200);
+  const std::string text = body ? "hello " + std::to_string(body->size()) : "no body";
+  co_await exchange.reply(std::move(head), text);
+}
+
+class TlsTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string pattern = testing::TempDir() + "hg_tls_XXXXXX";
+    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
+    folder_ = pattern;
+  }
+
+  void TearDown() override {
+    boost::system::error_code ignored;
+    acceptor_.close(ignored);
+    loop_.run(server_.stop(0s));
+    loop_.run_dry();
+    std::filesystem::remove_all(folder_);
+  }
+
+  void serve(const Identity& identity) {
+    context_.use_certificate_chain(asio::buffer(identity.certificate));
+    context_.use_private_key(asio::buffer(identity.key), asio::ssl::context::pem);
+    tasks_.spawn("accept", accept(this));
+  }
+
+  // What a server says that is none of ours: `text` right after the handshake.
+  void say(const Identity& identity, std::string text, bool close_notify) {
+    context_.use_certificate_chain(asio::buffer(identity.certificate));
+    context_.use_private_key(asio::buffer(identity.key), asio::ssl::context::pem);
+    tasks_.spawn("say", say_and_close(this, std::move(text), close_notify));
+  }
+
+  static Task<void> accept(TlsTest* test) {
+    for (;;) {
+      tcp::socket socket(test->loop_.executor());
+      const auto [ec] = co_await test->acceptor_.async_accept(socket, as_result);
+      if (ec) co_return;
+      Tls tls(std::move(socket), test->context_);
+      const auto [tls_ec] = co_await tls.async_handshake(asio::ssl::stream_base::server, as_result);
+      if (!tls_ec) test->note(tls);
+      if (!tls_ec) test->server_.adopt(std::make_unique<StreamOver<Tls>>(std::move(tls)));
+    }
+  }
+
+  static Task<void> say_and_close(TlsTest* test, std::string text, bool close_notify) {
+    tcp::socket socket(test->loop_.executor());
+    const auto [ec] = co_await test->acceptor_.async_accept(socket, as_result);
+    if (ec) co_return;
+    Tls tls(std::move(socket), test->context_);
+    const auto [tls_ec] = co_await tls.async_handshake(asio::ssl::stream_base::server, as_result);
+    if (tls_ec) co_return;
+    char request[1000];
+    const auto [read_ec, read] = co_await tls.async_read_some(asio::buffer(request), as_result);
+    const auto [write_ec, written] = co_await asio::async_write(tls, asio::buffer(text), as_result);
+    if (read_ec || write_ec) co_return;
+    if (close_notify) {
+      // Only our half: the client answers by closing its socket.
+      co_await tls.async_shutdown(as_result);
+    }
+    tls.next_layer().close();
+  }
+
+  void note(Tls& tls) {
+    const char* name = SSL_get_servername(tls.native_handle(), TLSEXT_NAMETYPE_host_name);
+    server_name_ = name != nullptr ? name : "";
+  }
+
+  Url url(const std::string& host) {
+    return *parse_url("https://" + host + ":" + std::to_string(acceptor_.local_endpoint().port()));
+  }
+
+  std::string trust(const Identity& identity) {
+    const std::string path = folder_ + "/ca.pem";
+    std::ofstream(path) << identity.certificate;
+    return path;
+  }
+
+  Result<FetchedResponse> fetch(Client& client, const Url& url, std::string_view body = "") {
+    const RequestHead head("POST", "/");
+    return loop_.run(client.fetch(url, head, body, 5s, 1'000'000));
+  }
+
+  TestLoop loop_;
+  std::string folder_;
+  asio::ssl::context context_{asio::ssl::context::tls_server};
+  tcp::acceptor acceptor_{loop_.io, tcp::endpoint(asio::ip::address_v4::loopback(), 0)};
+  TaskGroup tasks_{loop_.executor()};
+  Server server_{loop_.executor(), ServerConfig(), answer_hello};
+  std::string server_name_;
+};
+
+TEST_F(TlsTest, TrustsTheConfiguredCertificateForItsOwnName) {
+  const Identity identity = make_identity("localhost", 3600);
+  serve(identity);
+  ClientConfig config;
+  config.ca_file = trust(identity);
+  Client client(loop_.executor(), loop_.clock, config);
+  const std::string body(300'000, 'x');
+  for (int i = 0; i < 3; ++i) {
+    const auto response = fetch(client, url("localhost"), body);
+    ASSERT_TRUE(response) << response.error().detail;
+    EXPECT_EQ(response->body, "hello 300000");
+  }
+  EXPECT_EQ(server_name_, "localhost");
+  EXPECT_EQ(client.stats().connects, 1u);
+  EXPECT_EQ(client.stats().reuses, 2u);
+  client.close_idle();
+}
+
+TEST_F(TlsTest, RefusesWhatItMustNotTrust) {
+  struct Row {
+    const char* why;
+    const char* certified;
+    const char* host;
+    long valid_seconds;
+    bool trusted;
+    const char* detail;
+  };
+  const Row rows[] = {
+      {"nobody vouches for it", "localhost", "localhost", 3600, false, "self-signed"},
+      {"another host's", "other.example", "localhost", 3600, true, "hostname mismatch"},
+      {"a name is no address", "localhost", "127.0.0.1", 3600, true, "IP address mismatch"},
+      {"expired", "localhost", "localhost", -60, true, "expired"},
+  };
+  for (const Row& row : rows) {
+    const Identity identity = make_identity(row.certified, row.valid_seconds);
+    serve(identity);
+    ClientConfig config;
+    if (row.trusted) config.ca_file = trust(identity);
+    Client client(loop_.executor(), loop_.clock, config);
+    const auto response = fetch(client, url(row.host));
+    ASSERT_FALSE(response) << row.why;
+    EXPECT_EQ(response.error().code, Errc::unavailable) << row.why;
+    EXPECT_NE(response.error().detail.find(row.detail), std::string::npos)
+        << row.why << ": " << response.error().detail;
+    EXPECT_EQ(server_.stats().requests, 0u) << row.why;
+  }
+}
+
+TEST_F(TlsTest, ReadsTheStoreThatSslCertFileNames) {
+  const Identity identity = make_identity("localhost", 3600);
+  serve(identity);
+  const std::string path = trust(identity);
+  ::setenv("SSL_CERT_FILE", path.c_str(), 1);
+  Client client(loop_.executor(), loop_.clock, ClientConfig());
+  const auto response = fetch(client, url("localhost"));
+  ::unsetenv("SSL_CERT_FILE");
+  ASSERT_TRUE(response) << response.error().detail;
+  client.close_idle();
+}
+
+TEST_F(TlsTest, SaysThatACaFileCannotBeRead) {
+  ClientConfig config;
+  config.ca_file = folder_ + "/missing.pem";
+  Client client(loop_.executor(), loop_.clock, config);
+  const auto response = fetch(client, url("localhost"));
+  ASSERT_FALSE(response);
+  EXPECT_EQ(response.error().code, Errc::invalid);
+  EXPECT_NE(response.error().detail.find("missing.pem"), std::string::npos);
+}
+
+TEST_F(TlsTest, AnEndWithoutCloseNotifyIsACut) {
+  const Identity identity = make_identity("localhost", 3600);
+  ClientConfig config;
+  config.ca_file = trust(identity);
+  for (const bool close_notify : {true, false}) {
+    Client client(loop_.executor(), loop_.clock, config);
+    say(identity, "HTTP/1.1 200 OK\r\n\r\nuntil the end", close_notify);
+    const auto response = fetch(client, url("localhost"));
+    EXPECT_EQ(response.has_value(), close_notify);
+    if (response) {
+      EXPECT_EQ(response->body, "until the end");
+    } else {
+      EXPECT_EQ(response.error().code, Errc::closed);
+    }
+  }
+}
+
+TEST_F(TlsTest, SaysThatTheOtherSideSpeaksNoTls) {
+  const auto port = server_.listen_loopback(0);
+  ASSERT_TRUE(port);
+  Client client(loop_.executor(), loop_.clock, ClientConfig());
+  const auto response = fetch(client, *parse_url("https://127.0.0.1:" + std::to_string(*port)));
+  ASSERT_FALSE(response);
+  EXPECT_EQ(response.error().code, Errc::unavailable);
+  EXPECT_NE(response.error().detail.find("TLS with 127.0.0.1"), std::string::npos)
+      << response.error().detail;
+}
+
+}  // namespace
+}  // namespace hg::net
