@@ -192,10 +192,22 @@ const Profile* find_by_name(const std::vector<Profile>& profiles, std::string_vi
   return at == profiles.end() ? nullptr : &*at;
 }
 
-// The profile of that name, or a new one.
-template <typename Profile>
-Profile& of_name(std::vector<Profile>& profiles, const std::string& name) {
-  if (Profile* known = find_by_name(profiles, name)) return *known;
+// The profile of that name, or a new one: of a provider with the numbers of "generic".
+ProviderProfile& provider_of_name(std::vector<ProviderProfile>& profiles, const std::string& name) {
+  if (ProviderProfile* known = find_by_name(profiles, name)) return *known;
+  ProviderProfile fresh;
+  if (const ProviderProfile* generic = find_by_name(profiles, kGeneric)) fresh = *generic;
+  fresh.name = name;
+  fresh.hosts.clear();
+  fresh.default_upstream.clear();
+  fresh.families.clear();
+  fresh.refusals.clear();  // Those of "generic" are appended to every profile at the end.
+  profiles.push_back(std::move(fresh));
+  return profiles.back();
+}
+
+HarnessProfile& harness_of_name(std::vector<HarnessProfile>& profiles, const std::string& name) {
+  if (HarnessProfile* known = find_by_name(profiles, name)) return *known;
   profiles.emplace_back();
   profiles.back().name = name;
   return profiles.back();
@@ -227,9 +239,9 @@ Result<void> read_file(const ProfileText& text, Draft& draft) {
         "a profile starts with either provider = \"NAME\" or harness = \"NAME\", of small letters, "
         "digits, '-', '_', '.'");
   } else if (harness.empty()) {
-    read_provider(table, of_name(draft.providers, name));
+    read_provider(table, provider_of_name(draft.providers, name));
   } else {
-    read_harness(table, of_name(draft.harnesses, name));
+    read_harness(table, harness_of_name(draft.harnesses, name));
   }
   if (first_error) return std::unexpected(*first_error);
   return {};
@@ -252,14 +264,17 @@ std::string_view without_port(std::string_view host) {
 
 Result<Draft> read_all(const std::vector<ProfileText>& more) {
   Draft draft;
-  const auto read_embedded = [&draft](const auto& files) {
-    for (const auto& [file, text] : files) {
-      const auto read = read_file({file, text}, draft);
-      HG_ASSERT(read.has_value());
-    }
+  const auto read_embedded = [&draft](std::string_view file, std::string_view text) {
+    const auto read = read_file({file, text}, draft);
+    HG_ASSERT(read.has_value());
   };
-  read_embedded(embedded_providers::files());
-  read_embedded(embedded_harnesses::files());
+  // The others are built on "generic".
+  for (const bool generic_ones : {true, false}) {
+    for (const auto& [file, text] : embedded_providers::files()) {
+      if ((file == "generic.toml") == generic_ones) read_embedded(file, text);
+    }
+  }
+  for (const auto& [file, text] : embedded_harnesses::files()) read_embedded(file, text);
   for (const ProfileText& text : more) {
     if (auto read = read_file(text, draft); !read) return std::unexpected(read.error());
   }
@@ -269,7 +284,6 @@ Result<Draft> read_all(const std::vector<ProfileText>& more) {
   for (ProviderProfile& profile : draft.providers) {
     if (profile.name == kGeneric) continue;
     profile.refusals.insert(profile.refusals.end(), last_rules.begin(), last_rules.end());
-    if (profile.auth_headers.empty()) profile.auth_headers = generic->auth_headers;
   }
   std::ranges::sort(draft.providers, {}, &ProviderProfile::name);
   std::ranges::sort(draft.harnesses, {}, &HarnessProfile::name);

@@ -36,14 +36,14 @@ struct RefusalRule {
   std::string means;                      // "overload", "quota", "request", "server".
 };
 
-// Limits that a pool starts from when nobody configured it and the provider names none: low enough
-// for the lowest paid tier, and meant to be replaced by what is learned.
+// Limits that a pool starts from when nobody configured it and the provider names none: meant to be
+// replaced by what is told or learned. The numbers here are those of the profile "generic".
 struct StartLimits {
-  Tokens c_burst = 30'000;
-  Tokens r_tok = 500;  // Tokens/s.
-  Tokens k_inflight = 200'000;
-  MicroRequests c_req = 5'000'000;
-  std::int64_t r_qps = 800'000;  // Micro-requests/s.
+  Tokens c_burst = 100'000;
+  Tokens r_tok = 3'000;  // Tokens/s.
+  Tokens k_inflight = 500'000;
+  MicroRequests c_req = 10'000'000;
+  std::int64_t r_qps = 2'000'000;  // Micro-requests/s.
 };
 
 struct ProviderProfile {

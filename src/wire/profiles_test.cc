@@ -171,6 +171,21 @@ means = "overload"
   EXPECT_EQ(profiles.provider_for_host("llm.corp.example").name, "anthropic");
 }
 
+TEST(ProfilesTest, ANewProviderHasTheNumbersAndRulesOfGeneric) {
+  const Profiles profiles = with("provider = \"mine\"\nhosts = [\"llm.example\"]\n");
+  const ProviderProfile& mine = profiles.provider_for_host("llm.example");
+  const ProviderProfile& generic = *profiles.provider("generic");
+  EXPECT_EQ(mine.name, "mine");
+  EXPECT_EQ(mine.start.r_tok, generic.start.r_tok);
+  EXPECT_EQ(mine.refusals.size(), generic.refusals.size());
+  EXPECT_EQ(mine.auth_headers, generic.auth_headers);
+  EXPECT_EQ(StartLimits().r_tok, generic.start.r_tok);
+  EXPECT_EQ(StartLimits().c_burst, generic.start.c_burst);
+  EXPECT_EQ(StartLimits().k_inflight, generic.start.k_inflight);
+  EXPECT_EQ(StartLimits().c_req, generic.start.c_req);
+  EXPECT_EQ(StartLimits().r_qps, generic.start.r_qps);
+}
+
 TEST(ProfilesTest, AUsersFileAddsAHarness) {
   const Profiles profiles = with(R"(
 harness = "my-agent"
