@@ -143,9 +143,9 @@ void read_harness(TomlTable& table, HarnessProfile& profile) {
   std::int64_t survived = profile.refusals_survived;
   table.integer("refusals_survived", 0, 1'000, survived);
   profile.refusals_survived = static_cast<int>(survived);
-  table.seconds("retry_after_max_s", 0, kDay, profile.retry_after_max);
+  table.seconds("retry_after_max_s", 1, kDay, profile.retry_after_max);
   table.seconds("retry_after_s", 1, kDay, profile.retry_after);
-  if (profile.retry_after > profile.retry_after_max && profile.retry_after_max > 0s) {
+  if (profile.retry_after > profile.retry_after_max) {
     profile.retry_after = profile.retry_after_max;
   }
 

@@ -81,7 +81,7 @@ struct HarnessProfile {
                                          // header timeout).
   std::optional<Micros> idle_timeout;
   int refusals_survived = 0;                 // 429s in a row that it rides out.
-  Micros retry_after_max{60'000'000};        // Longest retry-after that it obeys.
+  Micros retry_after_max{60'000'000};        // Longest retry-after that it obeys; >= 1 s.
   std::vector<std::string> session_headers;  // Fields that name the conversation, the first present
                                              // wins.
   std::string timeout_header;  // A field that announces the client's own limit in seconds, or "".
