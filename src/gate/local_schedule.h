@@ -1,4 +1,6 @@
-// local_schedule.h: how a shim paces itself while the store cannot be reached.
+// local_schedule.h: a shim without its store. tidy: allow(dead) because remote stores come later.
+//
+// How a shim paces itself while the store cannot be reached.
 //
 // Its share of the pool's admissions over the last five minutes (told in every reply), but at least
 // 0.1 / shims, times 0.9 of r_tok and r_qps, evenly spaced. Kept warm at all times, by what the

@@ -198,8 +198,9 @@ class NaivePool {
     paused_until_ = now_ + duration;
     probe_at_ = now_ + 60s;
     std::vector<Call> all = waiters_;
-    std::ranges::sort(all, [this](const Call& a, const Call& b) { return before(a, b); });
+    std::ranges::sort(all, before);
     std::vector<Wake> told;
+    told.reserve(all.size());
     const Instant at = std::min(paused_until_, probe_at_) - offset_;
     for (const Call& waiter : all) told.push_back({waiter.id, waiter.shim, at});
     refresh();
@@ -254,14 +255,16 @@ class NaivePool {
   }
   [[nodiscard]] std::vector<std::string> lease_ids() const {
     std::vector<std::string> ids;
+    ids.reserve(leases_.size());
     for (const Call& lease : leases_) ids.push_back(lease.id);
     std::ranges::sort(ids);
     return ids;
   }
   [[nodiscard]] std::vector<std::string> waiter_ids() const {
     std::vector<Call> all = waiters_;
-    std::ranges::sort(all, [this](const Call& a, const Call& b) { return before(a, b); });
+    std::ranges::sort(all, before);
     std::vector<std::string> ids;
+    ids.reserve(all.size());
     for (const Call& waiter : all) ids.push_back(waiter.id);
     return ids;
   }

@@ -232,6 +232,7 @@ TEST(LeaseTest, AHeartbeatTakesACallOutOfTheQueueThatItsOwnerKnowsAdmitted) {
 TEST(LeaseTest, AHeartbeatReadsAHundredLeases) {
   Pool pool = full_pool();
   std::vector<LeaseRenewal> leases;
+  leases.reserve(101);
   for (int i = 0; i < 101; ++i) leases.push_back({"a." + std::to_string(i), "x", 1, 1, 0, {}});
   pool.renew("a", leases, 30s, kStart);
   EXPECT_EQ(pool.view(kStart).leases.size(), kRenewMax);
@@ -239,7 +240,6 @@ TEST(LeaseTest, AHeartbeatReadsAHundredLeases) {
 
 TEST(LeaseTest, AStepDropsABoundedNumberInSortedOrder) {
   Pool pool = full_pool();
-  std::vector<LeaseRenewal> leases;
   for (int i = 0; i < 150; ++i) {
     const LeaseRenewal lease{"a." + std::to_string(1000 + i), "x", 1, 1, 0, {}};
     pool.renew("a", std::span(&lease, 1), 5s + i * 1us, kStart);

@@ -28,8 +28,9 @@ struct Move {
   std::uint8_t extra = 0;  // Weights, seniority, priority, usage.
 };
 
-// Found by RapidCheck.
-[[maybe_unused]] void showValue(const Move& move, std::ostream& out) {
+// RapidCheck finds it by this name.
+[[maybe_unused]] void showValue(const Move& move,  // NOLINT(readability-identifier-naming)
+                                std::ostream& out) {
   out << "{" << int{move.kind} << "," << int{move.delay} << "," << int{move.who} << ","
       << int{move.size} << "," << int{move.extra} << "}";
 }
@@ -277,6 +278,7 @@ class Player {
     compare("version", view.version, naive_.version());
     compare("epoch", view.epoch, naive_.epoch());
     std::vector<std::string> leases;
+    leases.reserve(view.leases.size());
     Tokens sum = 0;
     for (const LeaseView& lease : view.leases) {
       leases.push_back(lease.id);
@@ -285,6 +287,7 @@ class Player {
     compare("sum of the leases", sum, view.inflight);
     compare("leases", leases, naive_.lease_ids());
     std::vector<std::string> waiters;
+    waiters.reserve(view.waiters.size());
     for (const WaiterView& waiter : view.waiters) waiters.push_back(waiter.id);
     compare("waiters", waiters, naive_.waiter_ids());
     const std::optional<Wake> wake = pool_.take_wake();
