@@ -25,6 +25,7 @@ namespace {
 using asio::ip::tcp;
 using Local = asio::local::stream_protocol;
 
+constexpr std::size_t kIdleReadBytes = 1024;  // Held by each idle connection.
 constexpr std::size_t kHeadReadBytes = std::size_t{4} * 1024;
 constexpr Micros kLingerSilence = 2s;  // For a client that still sends what nobody reads.
 constexpr std::size_t kLingerBytesMax = std::size_t{128} * 1024 * 1024;
@@ -239,14 +240,15 @@ Task<Result<GuardedRequest>> Server::State::read_request(Connection& connection)
       connection.consume(**end);
       co_return request;
     }
-    if (connection.input().empty()) {
+    const bool is_idle = connection.input().empty();
+    if (is_idle) {
       if (stopping) co_return fail(Errc::cancelled, "the server stops");
       connection.trim_memory();
     } else {
       if (!deadline) deadline = clock.now() + config.head_within;
       within = *deadline - clock.now();
     }
-    const auto more = co_await connection.more(kHeadReadBytes, within);
+    const auto more = co_await connection.more(is_idle ? kIdleReadBytes : kHeadReadBytes, within);
     if (!more) co_return std::unexpected(more.error());
   }
 }

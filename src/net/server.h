@@ -2,7 +2,7 @@
 //
 // Owns acceptors and connections. It parses and guards heads, frames bodies, keeps connections
 // alive, and notices a client that goes away. What is asked and answered is the handler's business.
-// One thread (that of the executor). Memory of an idle connection: about 5 KB; of a busy one one
+// One thread (that of the executor). Memory of an idle connection: about 6 KB; of a busy one one
 // chunk of 16 KiB each way beside what the handler holds.
 #pragma once
 #include <cstddef>

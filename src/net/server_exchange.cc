@@ -13,7 +13,7 @@ namespace hg::net {
 namespace {
 
 // Read ahead of a pipelining client while its first request is answered.
-constexpr std::size_t kWatchBytes = std::size_t{4} * 1024;
+constexpr std::size_t kWatchBytes = 1024;
 
 }  // namespace
 
