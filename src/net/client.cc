@@ -281,7 +281,7 @@ Task<Result<ResponseHead>> ClientExchange::State::read_head(Micros within) {
       scanned = 0;
       continue;
     }
-    release();
+    if (more.error().code != Errc::timed_out) release();
     co_return std::unexpected(
         Error(more.error().code, "waiting for the answer's head: " + more.error().detail));
   }

@@ -72,7 +72,8 @@ class ClientExchange {
   [[nodiscard]] Task<Result<void>> send(const RequestHead& head, std::string_view body);
 
   // Waits for the head of the answer; 100 and 103 are skipped. Errors: timed_out (none within
-  // `within`), closed (upstream closed without one), protocol, too_large, cancelled.
+  // `within`; wait again, or close), closed (upstream closed without one), protocol, too_large,
+  // cancelled.
   [[nodiscard]] Task<Result<ResponseHead>> read_head(Micros within);
 
   // Valid after read_head: how the body is framed.

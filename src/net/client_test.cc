@@ -305,6 +305,50 @@ TEST_F(ClientTest, EndsAtItsDeadlines) {
   EXPECT_EQ(outcome.body, "hell");
 }
 
+TEST_F(ClientTest, GoesOnAfterADeadline) {
+  Event go(loop_.executor());
+  upstream({[&](TestPeer& peer) -> Task<void> {
+    co_await peer.hear("\r\n\r\n");
+    co_await go.wait_for(1h);
+    co_await peer.send("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhe");
+    co_await go.wait_for(1h);
+    co_await peer.send("llo");
+  }});
+  auto read = [&]() -> Task<std::string> {
+    ClientExchange exchange = client_.start(url_);
+    const RequestHead head("GET", "/");
+    const auto sent = co_await exchange.send(head, "");
+    if (!sent) co_return sent.error().detail;
+    std::string log;
+    for (;;) {
+      const auto answer = co_await exchange.read_head(1ms);
+      if (answer) break;
+      log += to_string(answer.error().code);
+      log += ' ';
+      go.notify();
+      const auto later = co_await exchange.read_head(5s);
+      if (later) break;
+    }
+    std::array<char, 100> buffer;
+    for (;;) {
+      const auto count = co_await exchange.read_some(buffer, 2ms);
+      if (count && *count == 0) break;
+      if (count) {
+        log.append(buffer.data(), *count);
+        continue;
+      }
+      log += to_string(count.error().code);
+      if (count.error().code != Errc::timed_out) break;
+      go.notify();
+      const auto rest = co_await exchange.read_some(buffer, 5s);
+      if (rest) log.append(buffer.data(), *rest);
+    }
+    co_return log;
+  };
+  EXPECT_EQ(loop_.run(read()), "timed_out hetimed_outllo");
+  EXPECT_EQ(client_.stats().idle, 1u);
+}
+
 TEST_F(ClientTest, CloseEndsWhatWaits) {
   const char* rows[] = {"", "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhell"};
   for (const char* bytes : rows) {
