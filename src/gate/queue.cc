@@ -34,7 +34,7 @@ void Queue::add(Waiter waiter) {
   Line& line = lines_[added->shim];
   line.waiters += 1;
   hide_front(line);
-  if (added->reserves) line.reserving.insert(added);
+  line.reserving.insert(added);
   show_front(line);
 }
 

@@ -43,7 +43,7 @@ struct Waiter {
 
 class Queue {
  public:
-  void add(Waiter waiter);
+  void add(Waiter waiter);  // It reserves; its id is new.
   [[nodiscard]] const Waiter* find(std::string_view id) const;
   Waiter take(std::string_view id);  // It must be there.
 
