@@ -277,9 +277,26 @@ Answer mismatch(std::string text) {
   return answer;
 }
 
+// Which turn a prompt asks for. Where every turn but the last makes calls, the results that came
+// back tell: a harness may keep the cut part of an answer as a message of its own and ask again.
+std::size_t turn_index(const ScriptConversation& conversation, const RequestView& request) {
+  std::size_t answered = static_cast<std::size_t>(request.tool_results);
+  std::size_t index = 0;
+  while (index + 1 < conversation.turns.size()) {
+    const std::size_t calls = conversation.turns[index].calls.size();
+    if (calls == 0) return static_cast<std::size_t>(request.assistant_turns);
+    if (answered < calls) return index;
+    answered -= calls;
+    ++index;
+  }
+  // The last turn's own calls are made once.
+  const std::size_t calls = conversation.turns[index].calls.size();
+  return calls > 0 && answered >= calls ? index + 1 : index;
+}
+
 Answer play(const ScriptConversation& conversation,
             const std::map<std::string, std::string>& variables, const RequestView& request) {
-  const std::size_t index = static_cast<std::size_t>(request.assistant_turns);
+  const std::size_t index = turn_index(conversation, request);
   const bool past_end = index >= conversation.turns.size();
   const ScriptTurn& turn = past_end ? conversation.turns.back() : conversation.turns[index];
   Answer answer;

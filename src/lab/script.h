@@ -10,8 +10,9 @@
 //   model = "claude-*"            # A glob over the model's name; default any.
 //   tools = true                  # The request offers tools (false: offers none); default either.
 //   prompt = "colour"             # The first user message contains this; default any.
-//   [[conversation.turn]]         # The n-th turn answers a prompt with n messages of the model in
-//   text = "Let me look."         # it; past the last turn the last one is repeated without tools.
+//   [[conversation.turn]]         # Played in order, by the tool results in the prompt (or, where
+//   text = "Let me look."         # a turn before the last makes no call, by the model's messages);
+//                                 # past the last turn its text is repeated, without calls.
 //   [[conversation.turn.call]]
 //   use = "read"                  # read, edit, write, bash: the offered tool of that kind, by its
 //   path = "{file}"               # known names; inputs named as the offered tool names them.

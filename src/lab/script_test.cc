@@ -24,6 +24,7 @@ RequestView claude_code(int turn) {
                 {"Read", {"file_path", "limit"}, {"file_path"}},
                 {"Edit", {"file_path", "old_string", "new_string"}, {"file_path"}}};
   view.assistant_turns = turn;
+  view.tool_results = turn;
   view.working_directory = "/tmp/job";
   view.last_tool_result = turn == 0 ? "" : "1\tthe sky is red";
   return view;
@@ -65,6 +66,31 @@ TEST(ScriptTest, EndsAfterTheLastTurnAndStaysThere) {
     EXPECT_EQ(answer.stop, StopReason::end_turn);
     EXPECT_TRUE(answer.calls.empty());
   }
+}
+
+TEST(ScriptTest, ACutAnswerThatTheHarnessKeptIsNoTurn) {
+  const Script script = parse_script(example(), "edit_file.toml").value();
+  RequestView view = claude_code(1);
+  view.assistant_turns = 2;  // The read, and the kept half of the answer that was to edit.
+  const Answer answer = answer_for(script, view, TokenRule(), 100);
+  ASSERT_EQ(answer.calls.size(), 1U);
+  EXPECT_EQ(answer.calls[0].name, "Edit");
+}
+
+TEST(ScriptTest, TurnsWithoutCallsAreCountedByMessages) {
+  const Script script = parse_script(R"(
+    [[conversation]]
+    [[conversation.turn]]
+    text = "first"
+    [[conversation.turn]]
+    text = "second"
+  )",
+                                     "s.toml")
+                            .value();
+  RequestView view = claude_code(0);
+  EXPECT_EQ(answer_for(script, view, TokenRule(), 1).text, "first");
+  view.assistant_turns = 1;
+  EXPECT_EQ(answer_for(script, view, TokenRule(), 1).text, "second");
 }
 
 TEST(ScriptTest, AToolResultThatIsNotTheExpectedOneEndsTheConversation) {

@@ -1,6 +1,7 @@
 #include "lab/wire_shapes.h"
 
 #include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
 
 #include <boost/json.hpp>
 #include <string>
@@ -94,6 +95,41 @@ TEST_P(WireShapesTest, OutputRisesFromNothingToAllOfIt) {
   }
   EXPECT_EQ(pieces.front().output_done, 0);
   EXPECT_EQ(pieces.back().output_done, 321);
+}
+
+// Any text at all, cut anywhere, arrives as it was: quotes, controls, every plane of Unicode.
+RC_GTEST_PROP(WireShapesPropertyTest, AnyTextIsReadBackAsItWas, ()) {
+  const Dialect dialect = *rc::gen::element(Dialect::anthropic_messages, Dialect::openai_chat);
+  std::string text;
+  for (const std::uint32_t drawn :
+       *rc::gen::container<std::vector<std::uint32_t>>(rc::gen::inRange(1U, 0x10ffffU))) {
+    const std::uint32_t point = drawn >= 0xd800 && drawn < 0xe000 ? 0x20 : drawn;
+    if (point < 0x80) {
+      text += static_cast<char>(point);
+    } else if (point < 0x800) {
+      text += static_cast<char>(0xc0 | (point >> 6));
+      text += static_cast<char>(0x80 | (point & 0x3f));
+    } else {
+      if (point >= 0x10000) {
+        text += static_cast<char>(0xf0 | (point >> 18));
+        text += static_cast<char>(0x80 | ((point >> 12) & 0x3f));
+      } else {
+        text += static_cast<char>(0xe0 | (point >> 12));
+      }
+      text += static_cast<char>(0x80 | ((point >> 6) & 0x3f));
+      text += static_cast<char>(0x80 | (point & 0x3f));
+    }
+  }
+  Reply reply = sample_reply();
+  reply.answer.text = text;
+  reply.answer.calls.clear();
+  const auto delta = *rc::gen::inRange<std::size_t>(1, 40);
+  const auto step = *rc::gen::inRange<std::size_t>(1, 200);
+  const std::string bytes = joined(reply_stream(dialect, reply, true, delta));
+  const wire::ResponseReader reader = read_back(dialect, "text/event-stream", bytes, step);
+  RC_ASSERT(reader.complete());
+  RC_ASSERT(reader.output_chars() == static_cast<std::int64_t>(text.size()));
+  RC_ASSERT(reader.usage().output == 321);
 }
 
 TEST_P(WireShapesTest, ACutStreamIsNotComplete) {
