@@ -83,7 +83,8 @@ net::Task<std::size_t> Leg::read_more(Micros within) {
 net::Task<void> Leg::hold_first_event(Instant deadline) {
   for (;;) {
     const wire::ResponseReader& reader = side_->reader();
-    if (reader.first_event_seen() || reader.error_event() || held_.size() >= kHeldMax) co_return;
+    const bool seen = reader.first_event_seen() || reader.error_event();
+    if (seen || !side_->readable() || held_.size() >= kHeldMax) co_return;
     const Micros left = deadline - clock_.now();
     if (left <= Micros(0)) co_return;
     const std::size_t count = co_await read_more(left);

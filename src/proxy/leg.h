@@ -67,7 +67,7 @@ class Leg {
   [[nodiscard]] bool event_stream() const;
 
   // Reads on and holds back, until the first event is whole, the stream ended or broke, `deadline`,
-  // or 256 KiB.
+  // 256 KiB, or it is clear that the side copy cannot read it.
   [[nodiscard]] net::Task<void> hold_first_event(Instant deadline);
   // The same until 64 KiB, the end, or `deadline`: the body of an error.
   [[nodiscard]] net::Task<void> hold_error_body(Instant deadline);

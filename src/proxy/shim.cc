@@ -143,7 +143,7 @@ struct Shim::State {
   ShimStats stats;
 };
 
-// ---- Configuration -----------------------------------------------------------------------------
+// ---- Configuration ----------------------------------------------------------------------------
 
 Result<void> Shim::State::check(const Upstream& upstream) const {
   if (!valid_attribution(upstream.name)) {
@@ -237,8 +237,7 @@ gate::PoolConfig Shim::State::pool_config(const PoolRule* rule,
   return out;
 }
 
-// ---- A request
-// -----------------------------------------------------------------------------------
+// ---- A request --------------------------------------------------------------------------------
 
 // Everything that path and header fields decide. What is known stays in `caller` also when it is
 // refused, so that the error comes in the right shape.
@@ -373,8 +372,7 @@ net::Task<void> Shim::State::pass_free(net::ServerExchange& exchange, const Call
   exchange.on_gone({});
 }
 
-// ---- A call
-// --------------------------------------------------------------------------------------
+// ---- A call -----------------------------------------------------------------------------------
 
 OrRefused<wire::RequestFacts> Shim::State::facts_of(const net::RequestHead& head,
                                                     const Caller& caller,
@@ -410,8 +408,9 @@ net::Task<Result<std::string>> Shim::State::pool_for(const Caller& caller, const
   if (name.empty()) {
     const std::string key = key_id(headers, caller.provider->auth_headers, config.salt);
     name = pool_name(caller.upstream.name, family, key);
-    const bool full = parts.store.names().size() >= config.pools_max;
-    if (full && !parts.store.exists(name)) name = pool_name(caller.upstream.name, "other", "any");
+    if (!parts.store.exists(name) && parts.store.names().size() >= config.pools_max) {
+      name = pool_name(caller.upstream.name, "other", "any");
+    }
   }
   if (!parts.store.exists(name)) {
     const gate::PoolConfig fresh = pool_config(rule, *caller.provider);
@@ -534,8 +533,7 @@ net::Task<void> Shim::State::pace(net::ServerExchange& exchange, const Caller& c
   co_await call.run();
 }
 
-// ---- Heartbeat
-// -----------------------------------------------------------------------------------
+// ---- Heartbeat --------------------------------------------------------------------------------
 
 void Shim::State::start_heartbeat() {
   if (beating || stopping) return;
@@ -573,8 +571,7 @@ net::Task<void> Shim::State::beat_once() {
   }
 }
 
-// ---- The shim
-// ------------------------------------------------------------------------------------
+// ---- The shim ---------------------------------------------------------------------------------
 
 Shim::Shim(const net::Executor& executor, const Clock& clock, store::MemoryStore& store,
            net::Client& client, const wire::Profiles& profiles, ShimConfig config, CallLog& log)

@@ -32,8 +32,7 @@ net::Task<void> serve_shim(Shim* shim, net::ServerExchange* exchange) {
 
 }  // namespace
 
-// ---- The provider
-// --------------------------------------------------------------------------------
+// ---- The provider -----------------------------------------------------------------------------
 
 net::Task<void> ScriptedProvider::handle(net::ServerExchange& exchange) {
   ++under_way;
@@ -136,8 +135,7 @@ Scripted overload(int status) {
   return answer;
 }
 
-// ---- The bench
-// -----------------------------------------------------------------------------------
+// ---- The bench --------------------------------------------------------------------------------
 
 ShimBench::ShimBench() {
   std::string test = testing::UnitTest::GetInstance()->current_test_info()->name();
@@ -235,16 +233,13 @@ Result<net::FetchedResponse> ShimBench::call_chat(std::string_view body, std::st
 
 void ShimBench::until(const char* what, const std::function<bool()>& condition) {
   asio::steady_timer watchdog(loop_.io, 20s);
-  bool late = false;
-  watchdog.async_wait([&](boost::system::error_code ec) { late = !ec; });
+  const auto late = std::make_shared<bool>(false);  // The handler may run after this has returned.
+  watchdog.async_wait([late](boost::system::error_code ec) { *late = !ec; });
   loop_.io.restart();
-  while (!condition() && !late) {
+  while (!condition() && !*late) {
     if (loop_.io.run_one() == 0) break;
   }
   EXPECT_TRUE(condition()) << "never came: " << what;
-  watchdog.cancel();
-  loop_.io.restart();
-  loop_.io.poll_one();
 }
 
 gate::PoolView ShimBench::view(std::string_view pool) {
@@ -274,8 +269,7 @@ std::vector<boost::json::object> ShimBench::lines() const {
   return lines;
 }
 
-// ---- A bare agent
-// --------------------------------------------------------------------------------
+// ---- A bare agent -----------------------------------------------------------------------------
 
 RawAgent::RawAgent(net::TestLoop& loop, std::uint16_t port) : socket_(loop.io) {
   socket_.connect(asio::ip::tcp::endpoint(asio::ip::address_v4::loopback(), port));

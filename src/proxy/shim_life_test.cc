@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "proxy/shim.h"
@@ -36,8 +38,7 @@ std::string word(const boost::json::object& line, const char* field) {
   return std::string(line.at(field).as_string());
 }
 
-// ---- Overload
-// ------------------------------------------------------------------------------------
+// ---- Overload ---------------------------------------------------------------------------------
 
 TEST_F(ShimLifeTest, AnOverloadIsRetriedUnseenAndAsksAnew) {
   for (const int status : {429, 503, 529}) provider_.script.push_back(overload(status));
@@ -123,8 +124,7 @@ TEST_F(ShimLifeTest, AnExhaustedQuotaIsPassedOnAndPausesThePool) {
   EXPECT_GT(view().paused_for, Micros(0));
 }
 
-// ---- Held
-// ----------------------------------------------------------------------------------------
+// ---- Held -------------------------------------------------------------------------------------
 
 TEST_F(ShimLifeTest, AHeldCallGoesTheMomentItsTokensAreThere) {
   // A prompt of 40,000 characters is 10,000 tokens here; the pool holds one such call.
@@ -238,8 +238,7 @@ TEST_F(ShimLifeTest, ACallThatComesBackAfterOurRefusalStandsBeforeLaterOnes) {
   until("all answers", [&] { return tasks_.size() == 0; });
 }
 
-// ---- The provider breaks off at each step
-// --------------------------------------------------------
+// ---- The provider breaks off at each step -----------------------------------------------------
 
 TEST_F(ShimLifeTest, TheProviderResettingAnywhereReleasesAndSettlesByTheTable) {
   start();
@@ -306,8 +305,77 @@ TEST_F(ShimLifeTest, AWholeAnswerCutShortIsCutDownstream) {
   EXPECT_EQ(word(lines().at(0), "outcome"), "upstream_failed");
 }
 
-// ---- The client goes away at each step
-// -----------------------------------------------------------
+TEST_F(ShimLifeTest, ACutAtAnyByteReleasesAndChargesNothingUnknown) {
+  start();
+  const std::string body = whole(anthropic_stream());
+  for (std::size_t at = 1; at < body.size(); at += 13) {
+    const Tokens before = drawn();
+    Scripted cut = anthropic_stream();
+    cut.pieces = {body.substr(0, at), body.substr(at)};
+    cut.reset_before_piece = 1;
+    provider_.script.push_back(cut);
+    static_cast<void>(call_anthropic(anthropic_body(true)));
+    until("the call is over", [&] { return shim_->stats().calls_now == 0; });
+    EXPECT_EQ(leases() + waiters(), 0U) << "cut at byte " << at;
+    const boost::json::object line = lines().back();
+    const Tokens charge = line.at("charge").as_int64();
+    const Tokens cost = drawn() - before;
+    EXPECT_TRUE(cost == charge || cost == 120) << "cut at byte " << at << " cost " << cost;
+  }
+}
+
+// ---- A coroutine that is destroyed instead of ending ------------------------------------------
+
+// An exchange whose head cannot be sent for a reason that nobody foresaw.
+class ThrowingExchange final : public net::ServerExchange {
+ public:
+  explicit ThrowingExchange(net::ServerExchange& real) : real_(real) {}
+
+  const net::RequestHead& head() const override { return real_.head(); }
+  const net::BodyFraming& body_framing() const override { return real_.body_framing(); }
+  net::Task<Result<std::string>> read_body(std::size_t bytes_max) override {
+    return real_.read_body(bytes_max);
+  }
+  void on_gone(std::function<void()> gone) override { real_.on_gone(std::move(gone)); }
+  bool gone() const override { return real_.gone(); }
+  net::Task<Result<void>> send_head(net::ResponseHead, net::BodyFraming) override {
+    throw std::runtime_error("out of everything");
+  }
+  net::Task<Result<void>> send_some(std::string_view bytes) override {
+    return real_.send_some(bytes);
+  }
+  net::Task<Result<void>> finish() override { return real_.finish(); }
+  void abort() override { real_.abort(); }
+  net::Task<Result<void>> reply(net::ResponseHead head, std::string_view body) override {
+    return real_.reply(std::move(head), body);
+  }
+  bool head_sent() const override { return real_.head_sent(); }
+  std::string peer() const override { return real_.peer(); }
+
+ private:
+  net::ServerExchange& real_;
+};
+
+net::Task<void> handle_throwing(Shim* shim, net::ServerExchange* exchange) {
+  ThrowingExchange throwing(*exchange);
+  co_await shim->handle(throwing);
+}
+
+TEST_F(ShimLifeTest, AnExceptionAmidACallReleasesItsLease) {
+  start();
+  net::Server server(loop_.executor(), net::ServerConfig(), [this](net::ServerExchange& exchange) {
+    return handle_throwing(shim_.get(), &exchange);
+  });
+  const Result<std::uint16_t> port = server.listen_loopback(0);
+  ASSERT_TRUE(port);
+  RawAgent agent(loop_, *port);
+  agent.write(raw_request("/v1/messages", anthropic_body(true)));
+  until("the call reached the provider", [&] { return provider_.seen.size() == 1; });
+  until("its lease is released", [&] { return leases() == 0 && shim_->stats().calls_now == 0; });
+  loop_.run(server.stop(0s));
+}
+
+// ---- The client goes away at each step --------------------------------------------------------
 
 enum class Leaves : std::uint8_t { by_reset, in_order };
 
@@ -452,8 +520,7 @@ TEST_P(ClientLeavesTest, DuringAFreeRequestClosesTheProvider) {
   until("the provider's connection is closed", [&] { return provider_.clients_gone == 1; });
 }
 
-// ---- Shutting down, living on
-// --------------------------------------------------------------------
+// ---- Shutting down, living on -----------------------------------------------------------------
 
 TEST_F(ShimLifeTest, StoppingTheServerEndsCallsInEveryState) {
   Scripted slow = anthropic_stream();

@@ -19,8 +19,7 @@ std::string whole(const Scripted& answer) {
   return body;
 }
 
-// ---- The thin path
-// -------------------------------------------------------------------------------
+// ---- The thin path ----------------------------------------------------------------------------
 
 TEST_F(ShimTest, AStreamPassesUntouchedAndIsSettledByItsUsage) {
   start();
@@ -129,8 +128,46 @@ TEST_F(ShimTest, AnAnswerInAnUnknownCodingIsSettledByEstimateAndCounted) {
   EXPECT_EQ(shim_->stats().unread_answers, 1U);
 }
 
-// ---- What is not a call
-// --------------------------------------------------------------------------
+TEST_F(ShimTest, AStreamThatNobodyHereCanReadIsNotHeldBack) {
+  Scripted coded = anthropic_stream();
+  coded.headers.push_back({"Content-Encoding", "br"});
+  coded.before_piece[1] = std::make_shared<net::Event>(loop_.executor());
+  provider_.script.push_back(coded);
+  start();
+  RawAgent agent(loop_, shim_port_);
+  agent.write(raw_request("/v1/messages", anthropic_body(true)));
+  std::string seen;
+  const Instant before = loop_.clock.now();
+  until("the first piece", [&] {
+    seen += agent.read_available();
+    return seen.find("message_start") != std::string::npos;
+  });
+  EXPECT_LT(loop_.clock.now() - before, 9s) << "it waited for an event that it could not see";
+  coded.before_piece[1]->notify();
+  until("the end", [&] {
+    seen += agent.read_available();
+    return seen.find("message_stop") != std::string::npos;
+  });
+}
+
+TEST_F(ShimTest, ADialectThatIsNotReadYetIsPacedBySizeAndPassed) {
+  Scripted responses;
+  responses.headers = {{"Content-Type", "text/event-stream"}};
+  responses.pieces = {"event: response.created\ndata: {\"type\":\"response.created\"}\n\n",
+                      "event: response.completed\ndata: {\"type\":\"response.completed\"}\n\n"};
+  provider_.otherwise = responses;
+  start();
+  const Instant before = loop_.clock.now();
+  const auto answer = fetch(request("POST", "/v1/responses"),
+                            R"({"model":"gpt-5","input":"Hello","stream":true})");
+  ASSERT_TRUE(answer);
+  EXPECT_EQ(answer->body, whole(responses));
+  EXPECT_LT(loop_.clock.now() - before, 9s);
+  EXPECT_GT(drawn(), 0);
+  EXPECT_EQ(lines().at(0).at("settled_by").as_string(), "estimate");
+}
+
+// ---- What is not a call -----------------------------------------------------------------------
 
 TEST_F(ShimTest, WhatDoesNotGeneratePassesFree) {
   provider_.otherwise = Scripted();
@@ -183,8 +220,7 @@ TEST_F(ShimTest, ProbesOfTheRootAreAnsweredHere) {
   EXPECT_TRUE(provider_.seen.empty());
 }
 
-// ---- What is none of ours
-// ------------------------------------------------------------------------
+// ---- What is none of ours ---------------------------------------------------------------------
 
 TEST_F(ShimTest, RefusesWhatItMustNotServeInTheCallersDialect) {
   config_.body_bytes_max = 2000;
@@ -284,8 +320,7 @@ TEST_F(ShimTest, AnUpstreamThatIsNotThereIsA502ThatSaysSo) {
   EXPECT_EQ(free_call->head.status, 502);
 }
 
-// ---- Which pool
-// ----------------------------------------------------------------------------------
+// ---- Which pool -------------------------------------------------------------------------------
 
 TEST_F(ShimTest, KeysAndFamiliesHavePoolsOfTheirOwn) {
   PoolRule rule;
@@ -353,8 +388,7 @@ TEST_F(ShimTest, AConfigurationThatCannotWorkIsRefused) {
   }
 }
 
-// ---- Secrets
-// -------------------------------------------------------------------------------------
+// ---- Secrets ----------------------------------------------------------------------------------
 
 TEST_F(ShimTest, NoKeyQueryOrPromptReachesTheLog) {
   provider_.script.push_back(overload(429));
