@@ -347,7 +347,7 @@ TEST(RequestTest, WhatCannotBeReadIsAnErrorAndNeverACrash) {
       deep_array,
       R"({"model":"m","messages":[{"role":"user","content":[{"type":"tool_use","name":"n","input":)" +
           deep_object + "}]}]}",
-      std::string("{\"model\":\"m\",\"messages\":[]\0}", 29),
+      std::string("{\"model\":\"m\",\"messages\":[]\0}", 28),
   };
   for (const std::string& body : bodies) {
     for (const Dialect dialect : {kAnthropic, kChat}) {

@@ -1,5 +1,6 @@
 #include "wire/sse.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace hg::wire {
@@ -13,23 +14,28 @@ SseParser::SseParser(OnEvent on_event, std::size_t max_event_bytes)
     : on_event_(std::move(on_event)), max_event_bytes_(max_event_bytes) {}
 
 void SseParser::feed(std::string_view bytes) {
-  while (!bytes.empty()) {
-    if (after_cr_) {
-      after_cr_ = false;
-      if (bytes.front() == '\n') {
-        bytes.remove_prefix(1);
-        continue;
-      }
-    }
-    const std::size_t end = bytes.find_first_of("\r\n");
+  std::size_t at = 0;
+  if (after_cr_ && !bytes.empty()) {
+    after_cr_ = false;
+    if (bytes.front() == '\n') at = 1;
+  }
+  // The next of each kind, looked for anew only when it is passed: linear for any mixture.
+  std::size_t feed_at = bytes.find('\n', at);
+  std::size_t return_at = bytes.find('\r', at);
+  for (;;) {
+    const std::size_t end = std::min(feed_at, return_at);
     if (end == std::string_view::npos) {
-      append_to_line(bytes);
+      append_to_line(bytes.substr(at));
       return;
     }
-    after_cr_ = bytes[end] == '\r';
-    const std::string_view piece = bytes.substr(0, end);
-    bytes.remove_prefix(end + 1);
-    end_line(piece);
+    end_line(bytes.substr(at, end - at));
+    at = end + 1;
+    if (end == return_at) {
+      return_at = bytes.find('\r', at);
+      after_cr_ = at == bytes.size();
+      if (feed_at == at) ++at;
+    }
+    if (feed_at < at) feed_at = bytes.find('\n', at);
   }
 }
 
