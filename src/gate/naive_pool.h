@@ -101,6 +101,7 @@ class NaivePool {
     const Call lease = *known;
     end(lease);
     if (request.by == Settlement::refund && !lease.rebuilt) draw(lease, -1);
+    if (request.overloaded) count_.overloads += 1;
     if (request.by == Settlement::estimate) count_.accepted += lease.charge;
     if (request.by == Settlement::usage) {
       const Usage& usage = request.usage;

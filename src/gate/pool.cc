@@ -453,7 +453,10 @@ bool Pool::settle(const SettleRequest& asked, Instant store_now) {
       break;
     }
   }
-  for (Window* window : s.windows_of(lease.alias, now)) window->accepted += accepted;
+  for (Window* window : s.windows_of(lease.alias, now)) {
+    window->accepted += accepted;
+    window->overloads += request.overloaded ? 1 : 0;
+  }
   s.refresh_turn(now);
   return true;
 }

@@ -53,6 +53,17 @@ TEST(SettleTest, ReplacesTheChargeByTheTrueOneAtTheWeightsOfAdmission) {
   EXPECT_EQ(newest(pool, kStart).accepted, 30'001);
 }
 
+TEST(SettleTest, AnAnswerThatBrokeOffForLoadIsSettledAndCountsAsAnOverload) {
+  Pool pool = full_pool();
+  (void)pool.acquire(call("a.1", 100'000), kStart);
+  SettleRequest done = used("a.1", 60'000);
+  done.overloaded = true;
+  EXPECT_TRUE(pool.settle(done, kStart));
+  EXPECT_FALSE(pool.settle(done, kStart));
+  EXPECT_EQ(pool.view(kStart).tokens, 140'000 * kMicro);
+  EXPECT_EQ(newest(pool, kStart).overloads, 1);
+}
+
 TEST(SettleTest, DebitsMoreThanWasChargedAlsoBelowZero) {
   Pool pool = full_pool();
   (void)pool.acquire(call("a.1", 150'000), kStart);

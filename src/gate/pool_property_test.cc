@@ -220,6 +220,7 @@ class Player {
     request.usage = {size_of(move.size), size_of(move.extra), size_of(move.size / 4)};
     request.text_chars = move.extra * 97;
     request.flat_tokens = move.extra % 3 == 0 ? 300 : 0;
+    request.overloaded = move.extra % 5 == 0;
     compare("settle", pool_.settle(request, now_), naive_.settle(request, now_));
   }
 

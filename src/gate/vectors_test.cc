@@ -184,6 +184,7 @@ class Player {
                      number(step, "output", 0)};
     request.text_chars = number(step, "text_chars", 0);
     request.flat_tokens = number(step, "flat_tokens", 0);
+    request.overloaded = number(step, "overloaded", 0) != 0;
     return request;
   }
 
