@@ -72,7 +72,8 @@ struct Client::State {
       if (!made) return std::unexpected(made.error());
       tls = std::move(*made);
     }
-    return make_socket_dial(executor, tasks, tls, url);
+    const bool by_proxy = config.proxy && goes_through(*config.proxy, url);
+    return make_socket_dial(executor, tasks, tls, by_proxy ? &*config.proxy : nullptr, url);
   }
 };
 

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -17,6 +18,7 @@
 #include "base/result.h"
 #include "base/time.h"
 #include "net/http.h"
+#include "net/outbound_proxy.h"
 #include "net/task.h"
 #include "net/url.h"
 
@@ -30,7 +32,8 @@ struct ClientConfig {
   Micros age{300s};            // None is reused past this age, so that a DNS change is followed.
   std::size_t idle_max = 256;  // Pooled connections an upstream.
   std::size_t head_bytes_max = std::size_t{64} * 1024;
-  std::string ca_file;  // PEM; trusted beside the system's store. Empty: none.
+  std::string ca_file;                 // PEM; trusted beside the system's store. Empty: none.
+  std::optional<OutboundProxy> proxy;  // For https upstreams; see proxy_from_environment.
 };
 
 struct ClientStats {

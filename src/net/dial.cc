@@ -5,6 +5,7 @@
 #include <openssl/x509.h>
 #include <openssl/x509v3.h>
 
+#include <array>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/local/stream_protocol.hpp>
 #include <boost/asio/ssl/stream.hpp>
@@ -13,6 +14,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/text.h"
+#include "net/framing_guard.h"
 #include "net/stream_over.h"
 
 namespace hg::net {
@@ -34,15 +37,18 @@ std::unexpected<Error> unavailable(const Url& url, std::string_view doing,
 class SocketDial final : public Dial, public std::enable_shared_from_this<SocketDial> {
  public:
   SocketDial(const Executor& executor, TaskGroup& tasks, std::shared_ptr<asio::ssl::context> tls,
-             const Url& url)
+             const OutboundProxy* proxy, const Url& url)
       : tasks_(tasks),
         tls_context_(std::move(tls)),
         url_(url),
+        next_(proxy != nullptr ? proxy->url : url),
         done_(executor),
         resolver_(executor),
         tcp_(executor),
         local_(executor),
-        address_timer_(executor) {}
+        address_timer_(executor) {
+    if (proxy != nullptr) tunnel_request_ = connect_request(*proxy, url);
+  }
 
   Task<Result<std::unique_ptr<Stream>>> connect(Micros within) override {
     const std::shared_ptr<SocketDial> self = shared_from_this();
@@ -74,12 +80,16 @@ class SocketDial final : public Dial, public std::enable_shared_from_this<Socket
     if (url_.scheme == Scheme::unix_socket) co_return co_await attempt_local();
     auto addresses = co_await resolve();
     if (!addresses) co_return std::unexpected(addresses.error());
-    Error last(Errc::unavailable, fmt::format("{} has no address", url_.authority()));
+    Error last(Errc::unavailable, fmt::format("{} has no address", next_.authority()));
     for (std::size_t i = 0; i < addresses->size(); ++i) {
       const bool is_last = i + 1 == addresses->size();
       const auto connected = co_await connect_to((*addresses)[i], is_last);
       if (abandoned_) co_return fail(Errc::cancelled, "connecting was given up");
       if (connected) {
+        if (!tunnel_request_.empty()) {
+          const auto opened = co_await open_tunnel();
+          if (!opened) co_return std::unexpected(opened.error());
+        }
         if (url_.scheme == Scheme::https) co_return co_await handshake();
         co_return std::make_unique<StreamOver<tcp::socket>>(std::move(tcp_));
       }
@@ -100,16 +110,16 @@ class SocketDial final : public Dial, public std::enable_shared_from_this<Socket
   Task<Result<std::vector<tcp::endpoint>>> resolve() {
     std::vector<tcp::endpoint> endpoints;
     boost::system::error_code ec;
-    const asio::ip::address literal = asio::ip::make_address(url_.host, ec);
+    const asio::ip::address literal = asio::ip::make_address(next_.host, ec);
     if (!ec) {
-      endpoints.emplace_back(literal, url_.port);
+      endpoints.emplace_back(literal, next_.port);
       co_return endpoints;
     }
-    const std::string service = std::to_string(url_.port);
-    auto found = co_await resolver_.async_resolve(url_.host, service,
+    const std::string service = std::to_string(next_.port);
+    auto found = co_await resolver_.async_resolve(next_.host, service,
                                                   tcp::resolver::numeric_service, as_result);
     ec = std::get<0>(found);
-    if (ec) co_return unavailable(url_, "looking up", ec);
+    if (ec) co_return unavailable(next_, "looking up", ec);
     for (const auto& entry : std::get<1>(found)) endpoints.push_back(entry.endpoint());
     co_return endpoints;
   }
@@ -130,11 +140,37 @@ class SocketDial final : public Dial, public std::enable_shared_from_this<Socket
     const auto [ec] = co_await tcp_.async_connect(endpoint, as_result);
     ++address_number_;
     address_timer_.cancel();
-    if (ec) co_return unavailable(url_, "connecting to", ec);
+    if (ec) co_return unavailable(next_, "connecting to", ec);
     boost::system::error_code ignored;
     tcp_.set_option(tcp::no_delay(true), ignored);
     tcp_.set_option(asio::socket_base::keep_alive(true), ignored);
     co_return Result<void>();
+  }
+
+  // Asks the proxy that we are connected to for a tunnel to the upstream.
+  Task<Result<void>> open_tunnel() {
+    const auto asking = asio::buffer(tunnel_request_);
+    const auto [ec, written] = co_await asio::async_write(tcp_, asking, as_result);
+    if (ec) co_return unavailable(next_, "asking proxy", ec);
+    std::string heard;
+    std::size_t scanned = 0;
+    std::array<char, 512> chunk;
+    for (;;) {
+      const auto [read_ec, count] = co_await tcp_.async_read_some(asio::buffer(chunk), as_result);
+      if (read_ec) co_return unavailable(next_, "waiting for proxy", read_ec);
+      heard.append(chunk.data(), count);
+      const auto end = find_head_end(heard, scanned);
+      if (!end) co_return fail(Errc::unavailable, "the proxy speaks no HTTP");
+      if (!*end) continue;
+      const auto answer = guard_response(std::string_view(heard).substr(0, **end), "CONNECT");
+      if (!answer) co_return fail(Errc::unavailable, "the proxy speaks no HTTP");
+      const int status = answer->head.status;
+      // Nobody speaks in the tunnel before us: bytes after the head would be the proxy's own.
+      if (status / 100 == 2 && **end == heard.size()) co_return Result<void>();
+      co_return fail(Errc::unavailable,
+                     fmt::format("proxy {} refuses a tunnel to {}: {} {}", next_.authority(),
+                                 url_.authority(), status, escape_controls(answer->head.reason)));
+    }
   }
 
   Task<Result<std::unique_ptr<Stream>>> handshake() {
@@ -174,6 +210,8 @@ class SocketDial final : public Dial, public std::enable_shared_from_this<Socket
   TaskGroup& tasks_;
   std::shared_ptr<asio::ssl::context> tls_context_;
   Url url_;
+  Url next_;                    // Where the socket goes: the upstream, or the proxy before it.
+  std::string tunnel_request_;  // For the proxy, if there is one.
   Event done_;
   tcp::resolver resolver_;
   tcp::socket tcp_;
@@ -208,8 +246,9 @@ Result<std::shared_ptr<asio::ssl::context>> make_client_tls(const std::string& c
 }
 
 std::shared_ptr<Dial> make_socket_dial(const Executor& executor, TaskGroup& tasks,
-                                       std::shared_ptr<asio::ssl::context> tls, const Url& url) {
-  return std::make_shared<SocketDial>(executor, tasks, std::move(tls), url);
+                                       std::shared_ptr<asio::ssl::context> tls,
+                                       const OutboundProxy* proxy, const Url& url) {
+  return std::make_shared<SocketDial>(executor, tasks, std::move(tls), proxy, url);
 }
 
 }  // namespace hg::net

@@ -7,6 +7,7 @@
 
 #include "base/result.h"
 #include "base/time.h"
+#include "net/outbound_proxy.h"
 #include "net/stream.h"
 #include "net/task.h"
 #include "net/url.h"
@@ -30,9 +31,10 @@ class Dial {
 [[nodiscard]] Result<std::shared_ptr<asio::ssl::context>> make_client_tls(
     const std::string& ca_file);
 
-// `tls` may be null for http and unix. `tasks` runs the attempt.
+// `tls` may be null for http and unix. `proxy` is null, or leads to this upstream. `tasks` runs the
+// attempt.
 [[nodiscard]] std::shared_ptr<Dial> make_socket_dial(const Executor& executor, TaskGroup& tasks,
                                                      std::shared_ptr<asio::ssl::context> tls,
-                                                     const Url& url);
+                                                     const OutboundProxy* proxy, const Url& url);
 
 }  // namespace hg::net

@@ -5,6 +5,7 @@
 #include <openssl/x509v3.h>
 #include <unistd.h>
 
+#include <array>
 #include <boost/asio/ssl/context.hpp>
 #include <boost/asio/ssl/stream.hpp>
 #include <cstdlib>
@@ -18,6 +19,7 @@
 #include "net/server.h"
 #include "net/stream_over.h"
 #include "net/test_loop.h"
+#include "net/test_peer.h"
 
 namespace hg::net {
 namespace {
@@ -266,6 +268,87 @@ TEST_F(TlsTest, SaysThatTheOtherSideSpeaksNoTls) {
   EXPECT_EQ(response.error().code, Errc::unavailable);
   EXPECT_NE(response.error().detail.find("TLS with 127.0.0.1"), std::string::npos)
       << response.error().detail;
+}
+
+// ---- Through a site's proxy
+
+// Until one side ends; then both are ended.
+Task<void> copy_bytes(tcp::socket* from, tcp::socket* to) {
+  std::array<char, 4096> chunk;
+  for (;;) {
+    const auto [ec, count] = co_await from->async_read_some(asio::buffer(chunk), as_result);
+    if (ec) break;
+    const auto [write_ec, written] = co_await asio::async_write(
+        *to, asio::buffer(chunk.data(), count), as_result);
+    if (write_ec) break;
+  }
+  boost::system::error_code ignored;
+  from->close(ignored);
+  to->close(ignored);
+}
+
+// Answers the first CONNECT with `answer` and, where that is a yes, ties it to the TLS server.
+Task<void> play_proxy(tcp::acceptor* acceptor, std::uint16_t upstream_port, std::string answer,
+                      std::string* heard) {
+  TestPeer::Socket socket(acceptor->get_executor());
+  const auto [ec] = co_await acceptor->async_accept(socket, as_result);
+  if (ec) co_return;
+  TestPeer client(std::move(socket));
+  *heard = co_await client.hear("\r\n\r\n");
+  co_await client.send(answer);
+  if (answer.find(" 200 ") == std::string::npos) co_return;
+  TestPeer upstream(acceptor->get_executor());
+  co_await upstream.connect(upstream_port);
+  TaskGroup tied(acceptor->get_executor());
+  tied.spawn("up", copy_bytes(&client.socket(), &upstream.socket()));
+  tied.spawn("down", copy_bytes(&upstream.socket(), &client.socket()));
+  co_await tied.join(5s);
+}
+
+TEST_F(TlsTest, GoesThroughAProxyThatSeesNoRequest) {
+  const Identity identity = make_identity("api.test", 3600);
+  serve(identity);
+  tcp::acceptor proxy(loop_.io, tcp::endpoint(asio::ip::address_v4::loopback(), 0));
+  std::string heard;
+  const std::uint16_t upstream_port = acceptor_.local_endpoint().port();
+  tasks_.spawn("proxy", play_proxy(&proxy, upstream_port,
+                                   "HTTP/1.1 200 Connection established\r\n\r\n", &heard));
+  ClientConfig config;
+  config.ca_file = trust(identity);
+  config.proxy = *parse_proxy(
+      "http://me:pass@127.0.0.1:" + std::to_string(proxy.local_endpoint().port()), "");
+  Client client(loop_.executor(), loop_.clock, config);
+  const auto response = fetch(client, *parse_url("https://api.test"), "abc");
+  ASSERT_TRUE(response) << response.error().detail;
+  EXPECT_EQ(response->body, "hello 3");
+  EXPECT_TRUE(heard.starts_with("CONNECT api.test:443 HTTP/1.1\r\n")) << heard;
+  EXPECT_NE(heard.find("Proxy-Authorization: Basic "), std::string::npos);
+  client.close_idle();
+}
+
+TEST_F(TlsTest, SaysThatAProxyRefuses) {
+  struct Row {
+    const char* answer;
+    const char* detail;
+  };
+  const Row rows[] = {
+      {"HTTP/1.1 407 Proxy Authentication Required\r\nContent-Length: 0\r\n\r\n",
+       "refuses a tunnel to api.test: 407 Proxy Authentication Required"},
+      {"SSH-2.0\r\n\r\n", "the proxy speaks no HTTP"},
+  };
+  for (const Row& row : rows) {
+    tcp::acceptor proxy(loop_.io, tcp::endpoint(asio::ip::address_v4::loopback(), 0));
+    std::string heard;
+    tasks_.spawn("proxy", play_proxy(&proxy, 0, row.answer, &heard));
+    ClientConfig config;
+    config.proxy = *parse_proxy("127.0.0.1:" + std::to_string(proxy.local_endpoint().port()), "");
+    Client client(loop_.executor(), loop_.clock, config);
+    const auto response = fetch(client, *parse_url("https://api.test"));
+    ASSERT_FALSE(response);
+    EXPECT_EQ(response.error().code, Errc::unavailable);
+    EXPECT_NE(response.error().detail.find(row.detail), std::string::npos)
+        << response.error().detail;
+  }
 }
 
 }  // namespace
