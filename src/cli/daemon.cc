@@ -42,6 +42,12 @@ net::ResponseHead json_head(int status) {
 net::ClientConfig client_config(const Config& config) {
   net::ClientConfig client;
   client.ca_file = config.ca_file;
+  auto proxy = net::proxy_from_environment();
+  if (proxy) {
+    client.proxy = std::move(*proxy);
+  } else {
+    log_warn("the proxy of the environment is not used: {}", proxy.error().detail);
+  }
   return client;
 }
 
