@@ -1,4 +1,5 @@
 #include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
 
 #include <string>
 
@@ -121,6 +122,28 @@ TEST(RequestTest, PromptCharactersAreUtf8BytesAfterUnescaping) {
     EXPECT_EQ(facts.text_chars, row.chars) << row.why << ": " << row.body;
     EXPECT_EQ(facts.flat_parts, 0) << row.why;
   }
+}
+
+RC_GTEST_PROP(RequestProperties, EscapedTextCountsAsItsBytes, (const std::string& bytes)) {
+  // Any ASCII, written as JSON allows: raw, short escape or \\u.
+  std::string escaped;
+  std::int64_t wanted = 0;
+  for (const char c : bytes) {
+    const auto code = static_cast<unsigned>(static_cast<unsigned char>(c)) & 0x7FU;
+    const bool must = code < 0x20 || code == '"' || code == '\\';
+    if (must || *rc::gen::inRange(0, 3) == 0) {
+      constexpr std::string_view kHex = "0123456789abcdef";
+      escaped += "\\u00";
+      escaped += kHex[code >> 4U];
+      escaped += kHex[code & 15U];
+    } else {
+      escaped += static_cast<char>(code);
+    }
+    ++wanted;
+  }
+  const auto facts = read_request(kChat, user('"' + escaped + '"'));
+  RC_ASSERT(facts.has_value());
+  RC_ASSERT(facts->text_chars == wanted);
 }
 
 TEST(RequestTest, APromptIsNeverLongerThanItsBody) {

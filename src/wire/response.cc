@@ -392,7 +392,10 @@ void ResponseReader::State::take_anthropic(const dom::object& object) {
   if (type == "message_stop") {
     complete = true;
   } else if (type == "content_block_delta") {
-    take_output(text_bytes(object["delta"]));
+    // Citations and signatures are deltas too, but not generated text.
+    const Found delta = object["delta"];
+    take_output(text_bytes(delta["text"]) + text_bytes(delta["thinking"]) +
+                text_bytes(delta["partial_json"]));
   } else if (type == "content_block_start") {
     const Found block = object["content_block"];
     take_output(text_bytes(block["text"]) + text_bytes(block["thinking"]) +

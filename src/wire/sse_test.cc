@@ -1,6 +1,7 @@
 #include "wire/sse.h"
 
 #include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
 
 #include <string>
 #include <utility>
@@ -104,6 +105,32 @@ TEST(SseTest, AnEventOverTheLimitIsSkippedAndTheNextIsSeen) {
       EXPECT_EQ(parser.oversize_events(), 1U);
     }
   }
+}
+
+RC_GTEST_PROP(SseProperties, AnyEventsWithAnyLineEndsInAnyPieces, ()) {
+  const auto ends = rc::gen::element<std::string>("\n", "\r\n", "\r");
+  const auto line = rc::gen::container<std::string>(rc::gen::element('a', ':', ' ', '{', '\xC3'));
+  Events wanted;
+  std::string text;
+  const int count = *rc::gen::inRange(0, 6);
+  for (int i = 0; i < count; ++i) {
+    const auto lines = *rc::gen::nonEmpty(rc::gen::container<std::vector<std::string>>(line));
+    std::string data;
+    for (std::size_t j = 0; j < lines.size(); ++j) {
+      if (*rc::gen::inRange(0, 4) == 0) text += ": comment" + *ends;
+      text += "data: " + lines[j] + "\n";
+      data += (j > 0 ? "\n" : "") + lines[j];
+    }
+    text += *ends;
+    wanted.emplace_back("", data);
+  }
+  std::vector<std::string_view> pieces;
+  for (std::string_view rest = text; !rest.empty();) {
+    const auto size = static_cast<std::size_t>(*rc::gen::inRange(1, 9));
+    pieces.push_back(rest.substr(0, size));
+    rest.remove_prefix(pieces.back().size());
+  }
+  RC_ASSERT(parse(pieces) == wanted);
 }
 
 TEST(SseTest, CommentsAreCounted) {
