@@ -69,10 +69,13 @@ std::vector<proxy::Upstream> public_upstreams(const wire::Profiles& profiles) {
     upstream.profile = profile.name;
     upstreams.push_back(std::move(upstream));
   }
-  // The first that speaks a dialect gets its calls: the two that the dialects are named after.
-  std::stable_partition(upstreams.begin(), upstreams.end(), [](const auto& upstream) {
-    return upstream.name == "anthropic" || upstream.name == "openai";
-  });
+  // The first that speaks a dialect gets its calls, and the first of all gets those of no dialect
+  // that we read, which are OpenAI's Responses more often than not.
+  const auto rank = [](const proxy::Upstream& upstream) {
+    return upstream.name == "openai" ? 0 : upstream.name == "anthropic" ? 1 : 2;
+  };
+  std::stable_sort(upstreams.begin(), upstreams.end(),
+                   [&](const auto& left, const auto& right) { return rank(left) < rank(right); });
   return upstreams;
 }
 

@@ -65,8 +65,8 @@ const Key kKeys[] = {
        return text.has_value();
      }},
     {Scope::top, "default_upstream", "the name of an upstream", "by dialect",
-     "the upstream of every call; without it Anthropic Messages go to the upstream of profile "
-     "anthropic, the rest to that of profile openai",
+     "the upstream of every call; without it a call goes to the first upstream that speaks its "
+     "dialect",
      [](Target& to, const Raw& raw) { return put(read_text(raw), to.config->default_upstream); }},
     {Scope::top, "hold_cap_max", "a duration from 1s to 1h", "240s",
      "no call is held longer, whatever its program stands",
@@ -423,8 +423,8 @@ Result<std::vector<Setting>> settings_from_environment(const Environment& enviro
                                                        std::vector<std::string>& unknown) {
   static constexpr std::string_view kPrefix = "HEADGATE_";
   // Names that the program itself reads or gives to its children.
-  static constexpr std::string_view kOwn[] = {"HEADGATE_CONFIG", "HEADGATE_URL", "HEADGATE_RUN",
-                                              "HEADGATE_TASK"};
+  static constexpr std::string_view kOwn[] = {"HEADGATE_CONFIG", "HEADGATE_URL", "HEADGATE_BIN",
+                                              "HEADGATE_RUN", "HEADGATE_TASK"};
   std::vector<Setting> settings;
   for (const auto& [variable, value] : environment) {
     if (!variable.starts_with(kPrefix)) continue;

@@ -36,7 +36,7 @@ namespace {
 
 // How long a daemon may take to start, in steps of 20 ms.
 constexpr int kStartTries = 500;
-constexpr std::string_view kIdleExit = "60s";
+constexpr std::string_view kIdleExit = "60s";  // Of a daemon that exec started.
 
 struct ExecOptions {
   ConfigOptions config;
@@ -97,13 +97,18 @@ Result<Joined> join_or_start(const ExecOptions& options, const Config& config,
     // Another may have started one while we waited for the lock.
     version = daemon.get("/_headgate/version");
     if (!version) {
-      std::vector<std::string> arguments = {
-          "headgate", "serve", "--idle-exit", std::string(kIdleExit), "--listen", "127.0.0.1:0"};
+      std::vector<std::string> arguments = {"headgate", "serve", "--runtime-dir", runtime.path};
+      if (config.idle_exit == 0s) {
+        arguments.insert(arguments.end(), {"--idle-exit", std::string(kIdleExit)});
+      }
+      // Any free port, unless somebody chose one.
+      if (config.listen_port == Config().listen_port) {
+        arguments.insert(arguments.end(), {"--set", "listen=127.0.0.1:0"});
+      }
       if (!config.file.empty()) arguments.insert(arguments.end(), {"--config", config.file});
       for (std::string& argument : options.config.arguments()) {
         arguments.push_back(std::move(argument));
       }
-      arguments.insert(arguments.end(), {"--runtime-dir", runtime.path});
       std::error_code error;
       const std::uintmax_t size = std::filesystem::file_size(runtime.daemon_log(), error);
       auto pid = start_detached(arguments, runtime.daemon_log());

@@ -48,7 +48,6 @@ void ConfigOptions::add_to(CLI::App& app) {
       ->type_name("URL");
   app.add_option("--set", sets_, "any key of the configuration, such as pool.main.r_tok=4000")
       ->type_name("KEY=VALUE")
-      ->expected(1)
       ->allow_extra_args(false);
   for (const KeyDoc& doc : key_reference()) {
     if (!doc.scope.empty() || doc.key == "default_upstream") continue;
@@ -110,10 +109,11 @@ std::vector<std::string> ConfigOptions::arguments() const {
   std::vector<std::string> arguments;
   for (const std::string& text : sets_) arguments.insert(arguments.end(), {"--set", text});
   for (const Flag& flag : flags_) {
-    if (flag.value.empty()) continue;
+    // The runtime directory is where the daemon is, not what it is to do.
+    if (flag.value.empty() || flag.key == "runtime_dir") continue;
     std::string name = "--" + flag.key;
     std::replace(name.begin(), name.end(), '_', '-');
-    const bool file = flag.key == "call_log" || flag.key.ends_with("_dir");
+    const bool file = flag.key == "call_log" || flag.key == "ca_file" || flag.key.ends_with("_dir");
     const bool is_path = file && flag.value != "none";
     arguments.insert(arguments.end(), {name, is_path ? absolute(flag.value) : flag.value});
   }

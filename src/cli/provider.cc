@@ -171,7 +171,6 @@ Command add_provider(CLI::App& app) {
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1'000'000'000'000}))
       ->group("Limits");
   parser->add_option("--step", to.steps, "the rates change: WHEN=FACTOR, such as 30s=0.5")
-      ->expected(1)
       ->allow_extra_args(false)
       ->group("Limits");
   parser->add_option("--drift", model.plan.drift_amplitude, "the rates swing by this share, 0 to 1")
@@ -209,7 +208,6 @@ Command add_provider(CLI::App& app) {
       ->type_name("FILE");
   parser->add_option("--var", to.variables, "a variable of the script")
       ->type_name("NAME=VALUE")
-      ->expected(1)
       ->allow_extra_args(false);
   parser->add_option("--log", to.config.log_path, "one JSON line a call is appended here")
       ->type_name("FILE");

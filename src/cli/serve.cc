@@ -41,9 +41,8 @@ int print_keys() {
     }
     fmt::print("{} = ...{}{}\n", doc.key,
                doc.default_text.empty() ? "" : "  # default: ", doc.default_text);
-    for (const std::string& line : wrap(fmt::format("{}; {}", doc.help, doc.allowed), 76)) {
-      fmt::print("    {}\n", line);
-    }
+    const std::string text = fmt::format("{}\nallowed: {}", doc.help, doc.allowed);
+    for (const std::string& line : wrap(text, 76)) fmt::print("    {}\n", line);
   }
   return kExitOk;
 }
