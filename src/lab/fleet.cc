@@ -32,7 +32,6 @@ struct Fleet::State {
   State(const net::Executor& the_executor, const Clock& the_clock, FleetConfig the_config)
       : clock(the_clock),
         config(std::move(the_config)),
-        rng(config.seed),
         client(the_executor, the_clock, net::ClientConfig()),
         all_done(the_executor),
         group(the_executor) {}
@@ -109,7 +108,6 @@ struct Fleet::State {
 
   const Clock& clock;
   FleetConfig config;
-  Rng rng;
   net::Client client;
   std::vector<AgentLink> links;  // One an agent.
   AgentCounts counts;

@@ -55,8 +55,9 @@ std::vector<std::string_view> pieces_of(std::string_view text, std::size_t bytes
 class StreamWriter {
  public:
   StreamWriter(const Reply& reply, std::size_t delta_bytes)
-      : output_(reply.usage.output), delta_bytes_(delta_bytes) {
-    total_bytes_ = reply.answer.text.size();
+      : output_(reply.usage.output),
+        delta_bytes_(delta_bytes),
+        total_bytes_(reply.answer.text.size()) {
     for (const ToolCall& call : reply.answer.calls) total_bytes_ += call.input_json.size();
   }
 
@@ -87,7 +88,7 @@ class StreamWriter {
   std::vector<StreamPiece> pieces_;
   Tokens output_;
   std::size_t delta_bytes_;
-  std::size_t total_bytes_ = 0;
+  std::size_t total_bytes_;
   std::size_t sent_bytes_ = 0;
 };
 
@@ -420,7 +421,9 @@ std::string stream_error(Dialect dialect) {
 
 RefusalText client_error(Dialect dialect, int status, std::string_view message,
                          std::string_view request_id) {
-  const std::string_view type = status == 404 ? "not_found_error" : "invalid_request_error";
+  const std::string_view type = status == 404   ? "not_found_error"
+                                : status == 413 ? "request_too_large"
+                                                : "invalid_request_error";
   std::string body = dialect == Dialect::anthropic_messages
                          ? anthropic_error(type, message, request_id)
                          : openai_error(message, "invalid_request_error", "");
