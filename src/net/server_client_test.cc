@@ -208,5 +208,68 @@ TEST_F(ServerClientTest, ARelayPassesBytesCutsAndLeavingClients) {
   loop_.run(upstream.stop(0s));
 }
 
+// A program that ends without stopping first: the loop dies with everything under way.
+TEST(UncleanEndTest, DestroysWhatIsUnderWayInAnyOrder) {
+  for (const bool client_first : {true, false}) {
+    auto loop = std::make_unique<TestLoop>();
+    int told = 0;
+    bool waiting = false;
+    Handler handler = [&](ServerExchange& exchange) -> Task<void> {
+      const auto body = co_await exchange.read_body(kBodyMax);
+      if (!body) co_return;
+      Event gone(loop->executor());
+      auto on_gone = [&] {
+        ++told;
+        gone.notify();
+      };
+      exchange.on_gone(on_gone);
+      waiting = true;
+      co_await gone.wait_for(1h);
+    };
+    auto server = std::make_unique<Server>(loop->executor(), ServerConfig(), handler);
+    const auto port = server->listen_loopback(0);
+    ASSERT_TRUE(port);
+    const Url url = *parse_url("http://127.0.0.1:" + std::to_string(*port));
+    auto client = std::make_unique<Client>(loop->executor(), loop->clock, ClientConfig());
+    auto group = std::make_unique<TaskGroup>(loop->executor());
+    auto ask = [&]() -> Task<void> {
+      const RequestHead head("POST", "/");
+      const auto response = co_await client->fetch(url, head, "body", 1h, kBodyMax);
+      EXPECT_FALSE(response);
+    };
+    for (int i = 0; i < 3; ++i) group->spawn("ask", ask());
+    while (!waiting) loop->io.run_one();
+    if (client_first) client.reset();
+    server.reset();
+    EXPECT_GT(told, 0);
+    client.reset();
+    group.reset();
+    loop.reset();
+  }
+}
+
+TEST_F(ServerClientTest, CancellingATaskEndsItsWaitsOnTheNetwork) {
+  Handler silent = [&](ServerExchange& exchange) -> Task<void> {
+    Event gone(loop_.executor());
+    auto on_gone = [&] { gone.notify(); };
+    exchange.on_gone(on_gone);
+    co_await gone.wait_for(1h);
+  };
+  serve(silent);
+  TaskGroup group(loop_.executor());
+  std::vector<Errc> codes;
+  auto ask = [&]() -> Task<void> {
+    const RequestHead head("GET", "/");
+    const auto response = co_await client_.fetch(url_, head, "", 1h, kBodyMax);
+    codes.push_back(response ? Errc::internal : response.error().code);
+  };
+  for (int i = 0; i < 3; ++i) group.spawn("ask", ask());
+  loop_.io.restart();
+  while (server_->stats().requests < 2) loop_.io.run_one();
+  group.cancel();
+  EXPECT_TRUE(loop_.run(group.join(5s)));
+  EXPECT_EQ(codes, std::vector<Errc>(3, Errc::cancelled));
+}
+
 }  // namespace
 }  // namespace hg::net
