@@ -25,8 +25,8 @@ spdlog::level::level_enum to_spdlog(LogLevel level) {
 // Made at first use and never destroyed, so that threads may log while the program ends.
 spdlog::logger& logger() {
   static auto* const instance = [] {
-    auto sink =
-        std::make_shared<spdlog::sinks::stderr_color_sink_mt>();  // Colours on a terminal only.
+    auto sink = std::make_shared<spdlog::sinks::stderr_color_sink_mt>();  // Colours on a terminal
+                                                                          // only.
     auto* made = new spdlog::logger("headgate", std::move(sink));
     made->set_pattern("%Y-%m-%dT%H:%M:%S.%eZ %^%-5l%$ %v", spdlog::pattern_time_type::utc);
     made->set_level(spdlog::level::info);
