@@ -20,7 +20,8 @@ namespace json = boost::json;
 
 constexpr std::size_t kMaxRuns = 4096;  // A run's totals are 100 bytes; a daemon lives for weeks.
 
-double milliseconds(Micros duration) { return static_cast<double>(duration.count()) / 1000.0; }
+// Whole ones, rounded up: what took any time at all does not look like nothing.
+std::int64_t milliseconds(Micros duration) { return ceil_div(duration.count(), 1000); }
 
 json::value number_or_null(const std::optional<Tokens>& tokens) {
   return tokens ? json::value(*tokens) : json::value(nullptr);

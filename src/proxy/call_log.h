@@ -53,7 +53,7 @@ struct CallEntry {
   bool unread_encoding = false;  // The answer came in a coding that the side copy cannot read.
 };
 
-// The line, without its line break. Times in milliseconds.
+// The line, without its line break: docs/call-log.md. Times in whole milliseconds, rounded up.
 [[nodiscard]] std::string to_json_line(const CallEntry& entry);
 
 // What the calls of a run (or of everything) came to.

@@ -48,6 +48,13 @@ std::unexpected<Refused> refused(int status, std::string code, std::string messa
   return std::unexpected<Refused>(Refused(status, std::move(code), std::move(message)));
 }
 
+// Other upgrades (h2c, which some HTTP stacks offer with every request) may be ignored.
+bool asks_for_websocket(const Headers& headers) {
+  const auto protocols = headers.list("upgrade");
+  return std::any_of(protocols.begin(), protocols.end(),
+                     [](std::string_view protocol) { return iequals(protocol, "websocket"); });
+}
+
 // A name for a pool, from parts that may hold anything: characters that cannot stand in a path
 // become '_', and what was changed or cut is told apart by a hash.
 std::string pool_name(std::string_view upstream, std::string_view family, std::string_view key) {
@@ -292,7 +299,7 @@ net::Task<void> Shim::State::answer(net::ServerExchange& exchange, Instant start
     co_await refuse(exchange, caller.dialect, std::move(why));
     co_return;
   }
-  if (head.headers.has("upgrade")) {
+  if (asks_for_websocket(head.headers)) {
     Refused why(426, "upgrade", "Headgate speaks HTTP/1.1 only: no WebSocket");
     co_await refuse(exchange, caller.dialect, std::move(why));
     co_return;

@@ -190,6 +190,16 @@ TEST_F(ShimTest, WhatDoesNotGeneratePassesFree) {
   EXPECT_EQ(shim_->stats().passed_free, 4U);
 }
 
+TEST_F(ShimTest, AnOfferOfHttp2IsIgnored) {
+  start();
+  net::RequestHead head = request("GET", "/v1/models");
+  head.headers.add("Upgrade", "h2c");
+  const auto answer = fetch(head, "");
+  ASSERT_TRUE(answer);
+  EXPECT_EQ(answer->head.status, 200);
+  EXPECT_FALSE(provider_.seen.at(0).head.headers.has("upgrade"));
+}
+
 TEST_F(ShimTest, AnErrorOfTheProvidersPassesAsItIs) {
   provider_.otherwise = Scripted();
   provider_.otherwise.status = 400;

@@ -217,8 +217,7 @@ TEST_F(MemoryStoreTest, CloseEndsEveryWait) {
   EXPECT_EQ(loop_.run(store_->wait("p", "a", clock_.now() + 10h)), Woken::cancelled);
 }
 
-// ---- Nothing polls
-// -------------------------------------------------------------------------------
+// ---- Nothing polls ----------------------------------------------------------------------------
 
 struct Fleet {
   MemoryStore* store = nullptr;
