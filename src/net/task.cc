@@ -178,7 +178,8 @@ Task<bool> TaskGroup::join(Micros at_most) {
   if (state->entries.empty()) co_return true;
   state->emptied.reset();
   co_await state->emptied.wait_for(at_most);
-  co_return state->entries.empty();
+  const bool all_ended = state->entries.empty();
+  co_return all_ended;
 }
 
 std::size_t TaskGroup::size() const { return state_->entries.size(); }
