@@ -25,9 +25,9 @@ inline constexpr std::size_t kChunkBytes = std::size_t{16} * 1024;
 struct ServerConfig {
   std::size_t head_bytes_max = kHeadBytesMax;
   std::size_t connections_max = 8192;  // Over it, a new connection is closed at once.
-  Micros idle{120s};        // Between requests; longer than clients keep sockets (Go, hyper: 90 s),
-                            // so that it is the client who closes.
-  Micros head_within{30s};  // From the first byte of a head to its last.
+  Micros idle{600s};           // Between requests; longer than clients keep sockets (90 s in Go and
+                               // hyper, 5 min in others), so that it is the client who closes.
+  Micros head_within{30s};     // From the first byte of a head to its last.
   Micros body_silence{60s};    // Between two bytes of a request body.
   Micros write_silence{120s};  // For a client to take one chunk.
 };
