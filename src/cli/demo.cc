@@ -60,17 +60,17 @@ net::Task<void> play(Side& side, net::Event& ended) {
   ended.notify();
 }
 
+// Short enough for two of them in a line of 80 columns.
 std::string progress_of(const Side& side) {
-  if (side.result) return "done";
   const lab::FleetProgress progress = side.fleet->progress();
-  return fmt::format("{} tasks done, {} lost, {} calls, {} refusals", progress.tasks_done,
-                     progress.tasks_lost, progress.counts.calls, progress.counts.refusals);
+  return fmt::format("{} done, {} lost, {} refusals{}", progress.tasks_done, progress.tasks_lost,
+                     progress.counts.refusals, side.result ? " (end)" : "");
 }
 
 net::Task<void> show_progress(LiveLine& line, const Clock& clock, Instant start, const Side& with,
                               const Side& without) {
   while (!with.result || !without.result) {
-    line.show(fmt::format("{:3.0f} s  with gate: {} | without: {}", to_seconds(clock.now() - start),
+    line.show(fmt::format("{:3.0f} s  gate: {} | none: {}", to_seconds(clock.now() - start),
                           progress_of(with), progress_of(without)));
     const bool slept = co_await net::sleep_for(200ms);
     if (!slept) break;

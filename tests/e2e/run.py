@@ -44,6 +44,9 @@ def main():
             return status
         subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
     suite = unittest.defaultTestLoader.loadTestsFromNames(names)
+    if not suite.countTestCases():
+        print("no tests of that name")
+        return 1
     result = unittest.TextTestRunner(stream=sys.stdout, verbosity=2).run(suite)
     failed = len(result.failures) + len(result.errors)
     passed = result.testsRun - failed - len(result.skipped)

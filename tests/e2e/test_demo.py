@@ -31,7 +31,7 @@ class Demo(Case):
     def test_ctrl_c_ends_it(self):
         demo = self.start("demo", BINARY, "demo", "--seconds", "60", "--out",
                           self.directory / "summary.json")
-        wait_for(lambda: "tasks done" in demo.out, what="the first line of progress")
+        wait_for(lambda: " s  gate:" in demo.out, what="the first line of progress")
         self.assertEqual(demo.end(signal.SIGINT), 128 + signal.SIGINT)
         self.assertIn("interrupted", demo.err)
 

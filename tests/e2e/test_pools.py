@@ -22,7 +22,7 @@ class Pools(Case):
 
     def test_waiters_show_with_place_size_and_wait(self):
         self.provider()
-        self.serve("--set", "pool.main.c_burst=1000", "--set", "pool.main.r_tok=100", "--set",
+        self.serve("--set", "pool.main.c_burst=1000", "--set", "pool.main.r_tok=300", "--set",
                    "pool.main.k_inflight=50000")
         def call(size):
             request(self.url + "/harness/claude-code/v1/messages", "POST",
@@ -39,7 +39,7 @@ class Pools(Case):
         self.assertIn("operator", done.stdout)
         self.assertIn("claude-code", done.stdout)
         pool = json.loads(self.headgate("pools", "--json").stdout)["pools"][0]
-        self.assertEqual(pool["limits"]["r_tok"], 100)
+        self.assertEqual(pool["limits"]["r_tok"], 300)
         self.assertEqual([waiter["place"] for waiter in pool["waiters"]],
                          list(range(len(pool["waiters"]))))
         for waiter in pool["waiters"]:
