@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "base/rng.h"
+#include "base/text.h"
 #include "net/client.h"
 #include "net/server.h"
 #include "net/test_loop.h"
@@ -29,6 +31,36 @@ Task<void> echo(ServerExchange& exchange) {
   head.headers.add("X-Method", exchange.head().method);
   head.headers.add("X-Target", exchange.head().target);
   co_await exchange.reply(std::move(head), *body);
+}
+
+// A relay as the shim is one. The client outlives the handler.
+Handler relay_to(Client& outbound, const Url& upstream) {
+  return [&outbound, upstream](ServerExchange& exchange) -> Task<void> {
+    const auto body = co_await exchange.read_body(kBodyMax);
+    if (!body) co_return;
+    ClientExchange out = outbound.start(upstream);
+    auto on_gone = [&] { out.close(); };
+    exchange.on_gone(on_gone);
+    const auto sent = co_await out.send(exchange.head(), *body);
+    if (!sent) co_return;
+    auto answer = co_await out.read_head(5s);
+    if (!answer) co_return;
+    co_await exchange.send_head(std::move(*answer), out.body_framing());
+    std::array<char, kChunkBytes> chunk;
+    for (;;) {
+      const auto count = co_await out.read_some(chunk, 5s);
+      if (!count) {
+        exchange.abort();
+        break;
+      }
+      if (*count == 0) {
+        co_await exchange.finish();
+        break;
+      }
+      co_await exchange.send_some(std::string_view(chunk.data(), *count));
+    }
+    exchange.on_gone(nullptr);
+  };
 }
 
 class ServerClientTest : public testing::Test {
@@ -120,8 +152,7 @@ TEST_F(ServerClientTest, ManyAtOnceGetTheirOwnAnswers) {
   EXPECT_LE(client_.stats().connects, 100u);
 }
 
-// A relay as the shim is one: its upstream is the echo server. When the client leaves, the upstream
-// is closed in the same turn.
+// When the client leaves, the upstream is closed in the same turn.
 TEST_F(ServerClientTest, ARelayPassesBytesCutsAndLeavingClients) {
   bool upstream_gone = false;
   bool upstream_waits = false;
@@ -154,31 +185,7 @@ TEST_F(ServerClientTest, ARelayPassesBytesCutsAndLeavingClients) {
   const Url upstream_url = *parse_url("http://127.0.0.1:" + std::to_string(*upstream_port));
 
   Client outbound(loop_.executor(), loop_.clock, ClientConfig());
-  Handler relay = [&](ServerExchange& exchange) -> Task<void> {
-    const auto body = co_await exchange.read_body(kBodyMax);
-    ClientExchange out = outbound.start(upstream_url);
-    auto on_gone = [&] { out.close(); };
-    exchange.on_gone(on_gone);
-    const auto sent = co_await out.send(exchange.head(), *body);
-    auto answer = co_await out.read_head(5s);
-    if (!sent || !answer) co_return;
-    co_await exchange.send_head(std::move(*answer), out.body_framing());
-    std::array<char, kChunkBytes> chunk;
-    for (;;) {
-      const auto count = co_await out.read_some(chunk, 5s);
-      if (!count) {
-        exchange.abort();
-        break;
-      }
-      if (*count == 0) {
-        co_await exchange.finish();
-        break;
-      }
-      co_await exchange.send_some(std::string_view(chunk.data(), *count));
-    }
-    exchange.on_gone(nullptr);
-  };
-  serve(relay);
+  serve(relay_to(outbound, upstream_url));
 
   const RequestHead plain("GET", "/");
   const auto whole = fetch(plain);
@@ -206,6 +213,98 @@ TEST_F(ServerClientTest, ARelayPassesBytesCutsAndLeavingClients) {
   EXPECT_EQ(outbound.stats().open, 0u);
   outbound.close_idle();
   loop_.run(upstream.stop(0s));
+}
+
+// What an upstream does with a request is written on its target: /LENGTH/CUT sends LENGTH bytes in
+// pieces and resets after CUT of them, where CUT is less.
+Task<void> stream_pieces(ServerExchange& exchange) {
+  const auto body = co_await exchange.read_body(kBodyMax);
+  if (!body) co_return;
+  const std::string& target = exchange.head().target;
+  const std::size_t slash = target.rfind('/');
+  const auto length = static_cast<std::size_t>(*parse_integer(target.substr(1, slash - 1)));
+  const auto cut = static_cast<std::size_t>(*parse_integer(target.substr(slash + 1)));
+  ResponseHead head(200);
+  const auto begun = co_await exchange.send_head(std::move(head), BodyFraming::chunked());
+  if (!begun) co_return;
+  const std::string piece(997, 'p');
+  for (std::size_t done = 0; done < length;) {
+    const std::size_t size = std::min(piece.size(), length - done);
+    const auto sent = co_await exchange.send_some(std::string_view(piece).substr(0, size));
+    if (!sent) co_return;
+    done += size;
+    if (done > cut) {
+      exchange.abort();
+      co_return;
+    }
+  }
+  co_await exchange.finish();
+}
+
+// Hundreds of requests through a relay; upstreams cut answers and clients leave, at random places.
+TEST_F(ServerClientTest, NothingStaysOpenInARelayWhereEverybodyLeavesAtWill) {
+  Server upstream(loop_.executor(), ServerConfig(), stream_pieces);
+  const auto upstream_port = upstream.listen_loopback(0);
+  ASSERT_TRUE(upstream_port);
+  const Url upstream_url = *parse_url("http://127.0.0.1:" + std::to_string(*upstream_port));
+  Client outbound(loop_.executor(), loop_.clock, ClientConfig());
+  serve(relay_to(outbound, upstream_url));
+
+  struct Counts {
+    int whole = 0;
+    int cut = 0;
+    int left = 0;
+    int wrong = 0;
+  } counts;
+  auto ask = [&](Rng rng) -> Task<void> {
+    const std::string body(static_cast<std::size_t>(rng.integer(0, 50'000)), 'b');
+    for (int i = 0; i < 12; ++i) {
+      const std::int64_t length = rng.integer(0, 60'000);
+      const bool cuts = rng.chance(0.3) && length > 0;
+      const std::int64_t cut = cuts ? rng.integer(0, length - 1) : length;
+      const bool leaves = rng.chance(0.3);
+      const std::int64_t leave_after = leaves ? rng.integer(-1, length) : length + 1;
+      RequestHead head("POST", "/" + std::to_string(length) + "/" + std::to_string(cut));
+      ClientExchange exchange = client_.start(url_);
+      const auto sent = co_await exchange.send(head, body);
+      if (leaves && leave_after < 0) {
+        ++counts.left;
+        continue;
+      }
+      std::int64_t heard = 0;
+      bool ended = false;
+      auto answer = co_await exchange.read_head(5s);
+      std::array<char, 3000> buffer;
+      while (sent && answer && heard <= leave_after) {
+        const auto count = co_await exchange.read_some(buffer, 5s);
+        ended = count && *count == 0;
+        if (!count || *count == 0) break;
+        heard += static_cast<std::int64_t>(*count);
+      }
+      const bool left = !ended && heard > leave_after;
+      counts.left += left ? 1 : 0;
+      counts.whole += ended ? 1 : 0;
+      counts.cut += !ended && !left ? 1 : 0;
+      // No cut passes for an end, and no end for a cut.
+      const bool right = left || ended == (cut == length);
+      counts.wrong += right && (!ended || heard == length) ? 0 : 1;
+    }
+  };
+  Rng rng(20261130);
+  TaskGroup group(loop_.executor());
+  for (int i = 0; i < 60; ++i) group.spawn("ask", ask(rng.fork()));
+  EXPECT_TRUE(loop_.run(group.join(60s)));
+  EXPECT_EQ(counts.wrong, 0);
+  EXPECT_EQ(counts.whole + counts.cut + counts.left, 60 * 12);
+  EXPECT_GT(counts.whole, 200);
+  EXPECT_GT(counts.cut, 50);
+  EXPECT_GT(counts.left, 50);
+  loop_.run(server_->stop(5s));
+  EXPECT_EQ(outbound.stats().open, 0u);
+  EXPECT_EQ(client_.stats().open, 0u);
+  outbound.close_idle();
+  loop_.run(upstream.stop(5s));
+  EXPECT_EQ(upstream.stats().connections, 0u);
 }
 
 // A program that ends without stopping first: the loop dies with everything under way.
