@@ -145,7 +145,8 @@ net::Task<void> PacedCall::send() {
     no_answer(opened.error());
     co_return;
   }
-  learn_answer_time(now() - sent_at);
+  const bool success = leg_->head().status < 400;
+  if (success) learn_answer_time(now() - sent_at);
   const call::Answer answer = co_await look_at_answer();
   if (gone_) co_return;
   if (leg_->broke_empty() && leg_->event_stream()) {
