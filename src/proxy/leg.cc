@@ -28,13 +28,14 @@ net::BodyFraming framing_down(const net::BodyFraming& up) {
 
 }  // namespace
 
-SideCopy::SideCopy(wire::Dialect dialect, const Headers& answer)
-    : decoder_(field(answer, "content-encoding")),
-      reader_(dialect, field(answer, "content-type")) {}
+SideCopy::SideCopy(wire::Dialect dialect, const net::ResponseHead& answer)
+    : decoder_(field(answer.headers, "content-encoding")),
+      reader_(dialect, field(answer.headers, "content-type")),
+      beginning_max_(answer.status >= 400 ? kBeginningMax : 0) {}
 
 void SideCopy::feed(std::string_view bytes) {
   decoder_.feed(bytes, [this](std::string_view piece) {
-    beginning_.append(piece.substr(0, kBeginningMax - std::min(kBeginningMax, beginning_.size())));
+    beginning_.append(piece.substr(0, beginning_max_ - beginning_.size()));
     reader_.feed(piece);
   });
 }
@@ -51,7 +52,7 @@ net::Task<Result<void>> Leg::open(const net::RequestHead& head, std::string_view
   Result<net::ResponseHead> answer = co_await exchange_.read_head(first_byte_within);
   if (!answer) co_return std::unexpected(answer.error());
   head_ = std::move(*answer);
-  side_.emplace(dialect, head_.headers);
+  side_.emplace(dialect, head_);
   co_return Result<void>();
 }
 

@@ -11,7 +11,6 @@
 #include <string_view>
 #include <vector>
 
-#include "base/headers.h"
 #include "base/result.h"
 #include "base/time.h"
 #include "net/client.h"
@@ -27,20 +26,21 @@ namespace hg::proxy {
 // The side copy of an answer's body.
 class SideCopy {
  public:
-  SideCopy(wire::Dialect dialect, const Headers& answer);
+  SideCopy(wire::Dialect dialect, const net::ResponseHead& answer);
 
   void feed(std::string_view bytes);
   void finish();  // The body ended.
 
   [[nodiscard]] const wire::ResponseReader& reader() const { return reader_; }
   [[nodiscard]] bool readable() const { return decoder_.readable(); }
-  // The first bytes of the body, decoded: at most 64 KiB, for telling what an error means.
+  // Of an error (status 400 and up): the first bytes of the body, decoded, at most 64 KiB.
   [[nodiscard]] const std::string& beginning() const { return beginning_; }
 
  private:
   SideDecoder decoder_;
   wire::ResponseReader reader_;
   std::string beginning_;
+  std::size_t beginning_max_;
 };
 
 // How passing an answer on ended.
