@@ -5,6 +5,7 @@
 
 #include "base/assert.h"
 #include "wire/dialect.h"
+#include "wire/json_mend.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   FuzzedDataProvider input(data, size);
@@ -12,8 +13,16 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
                                            : hg::wire::Dialect::openai_chat;
   const std::string body = input.ConsumeRemainingBytesAsString();
   const auto facts = hg::wire::read_request(dialect, body);
+  const auto mended = hg::wire::mend_json(body);
+  if (mended) {
+    HG_ASSERT(hg::wire::mend_json(*mended) == *mended);
+    const auto again = hg::wire::read_request(dialect, *mended);
+    HG_ASSERT(again.has_value() == facts.has_value());
+  }
   if (!facts) {
     HG_ASSERT(facts.error().code == hg::Errc::invalid && !facts.error().detail.empty());
+    // Well-formed JSON is refused only for what it says.
+    HG_ASSERT(!mended || !facts.error().detail.starts_with("the body is not valid JSON"));
     return 0;
   }
   // Unescaping only shortens a string, so a prompt is never longer than its body.

@@ -58,8 +58,10 @@ struct RequestFacts {
   std::optional<bool> asks_stream_usage;  // OpenAI: stream_options.include_usage.
 };
 
-// Errc::invalid: not JSON, not an object, or lacks what the dialect demands (detail says what; no
-// content of the body in it). O(n), one pass; `body` needs no padding.
+// Errc::invalid: breaks JSON's grammar, is not an object, or lacks what the dialect demands (detail
+// says what; no content of the body in it). What is only unusual is read: half a surrogate pair, a
+// number of any size, any nesting, a key that is there twice (the last counts). O(n), one pass, or
+// two for the unusual; `body` needs no padding.
 [[nodiscard]] Result<RequestFacts> read_request(Dialect dialect, std::string_view body);
 
 // Tokens as the provider reported them, dialects made equal: prompt parts do not overlap.

@@ -10,6 +10,7 @@
 
 #include "base/text.h"
 #include "wire/errors.h"
+#include "wire/json_mend.h"
 #include "wire/pattern.h"
 #include "wire/retry_after.h"
 
@@ -76,7 +77,11 @@ std::string_view text_in(const json::object& object, std::string_view name) {
 void BodyReader::read(std::string_view text) {
   text = text.substr(0, kMostBodyBytes);
   boost::system::error_code error;
-  const json::value value = json::parse(text, error);
+  json::value value = json::parse(text, error);
+  if (error) {
+    // A message cut amid a character must not hide the code beside it.
+    if (const auto mended = mend_json(text)) value = json::parse(*mended, error);
+  }
   if (error) {
     take_message(text);
     return;

@@ -9,11 +9,13 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <string>
 #include <string_view>
 
 #include "wire/dialect.h"
 #include "wire/hash.h"
+#include "wire/json_mend.h"
 #include "wire/media.h"
 
 namespace hg::wire {
@@ -37,6 +39,29 @@ bool one_of(std::string_view text, std::initializer_list<std::string_view> names
 std::string_view string_of(const simdjson::simdjson_result<dom::element>& value) {
   std::string_view text;
   return value.get(text) == simdjson::SUCCESS ? text : std::string_view{};
+}
+
+// The member of that name, of several the last, which is the one that parsers of providers keep.
+using Found = simdjson::simdjson_result<dom::element>;
+
+Found last_of(const dom::object& object, std::string_view name) {
+  Found found(simdjson::NO_SUCH_FIELD);
+  for (const auto& [key, value] : object) {
+    if (key == name) found = Found(dom::element(value));
+  }
+  return found;
+}
+
+Found last_of(const dom::element& value, std::string_view name) {
+  dom::object object;
+  if (value.get(object) != simdjson::SUCCESS) return Found(simdjson::NO_SUCH_FIELD);
+  return last_of(object, name);
+}
+
+Found last_of(const Found& value, std::string_view name) {
+  dom::element element;
+  if (value.get(element) != simdjson::SUCCESS) return Found(simdjson::NO_SUCH_FIELD);
+  return last_of(element, name);
 }
 
 // A count that a caller declares: whole, not negative; anything else is not a declaration.
@@ -214,57 +239,59 @@ void Prompt::media(std::string_view media_type, std::string_view base64) {
 // Anthropic's {"type":"base64","media_type":…,"data":…}, {"type":"url",…}, {"type":"file",…},
 // {"type":"text","data":…}, {"type":"content","content":…}.
 void Prompt::source(const dom::object& source, std::string_view kind) {
-  const std::string_view type = string_of(source["type"]);
-  const std::string_view data = string_of(source["data"]);
+  const std::string_view type = string_of(last_of(source, "type"));
+  const std::string_view data = string_of(last_of(source, "data"));
   if (type == "text") {
     text(data);
   } else if (type == "content") {
-    if (dom::element inner; source["content"].get(inner) == simdjson::SUCCESS) content(inner);
+    if (dom::element inner; last_of(source, "content").get(inner) == simdjson::SUCCESS)
+      content(inner);
   } else if (kind == "image") {
-    image(data.empty() ? string_of(source["url"]) : data, false);
+    image(data.empty() ? string_of(last_of(source, "url")) : data, false);
   } else {
-    const std::string_view name = data.empty() ? string_of(source["url"]) : data;
+    const std::string_view name = data.empty() ? string_of(last_of(source, "url")) : data;
     flat(document_tokens(static_cast<std::int64_t>(data.size())),
-         name.empty() ? string_of(source["file_id"]) : name);
+         name.empty() ? string_of(last_of(source, "file_id")) : name);
   }
 }
 
 void Prompt::part(const dom::object& part) {
-  const std::string_view type = string_of(part["type"]);
+  const std::string_view type = string_of(last_of(part, "type"));
   mark(type);
   dom::element member;
   dom::object object;
   if (type == "text" || type == "input_text" || type == "output_text") {
-    text(string_of(part["text"]));
+    text(string_of(last_of(part, "text")));
   } else if (type == "thinking") {
     // Its signature is base64 with an accounting of its own. Mistral's is a list of parts.
-    if (part["thinking"].get(member) == simdjson::SUCCESS) content(member);
+    if (last_of(part, "thinking").get(member) == simdjson::SUCCESS) content(member);
   } else if (type == "redacted_thinking") {
-    mark(string_of(part["data"]));
+    mark(string_of(last_of(part, "data")));
   } else if (one_of(type, {"tool_use", "server_tool_use", "mcp_tool_use"})) {
-    text(string_of(part["name"]));
-    if (part["input"].get(member) == simdjson::SUCCESS) structured(member);
+    text(string_of(last_of(part, "name")));
+    if (last_of(part, "input").get(member) == simdjson::SUCCESS) structured(member);
   } else if (type == "tool_result" || type == "mcp_tool_result") {
-    if (part["content"].get(member) == simdjson::SUCCESS) content(member);
+    if (last_of(part, "content").get(member) == simdjson::SUCCESS) content(member);
   } else if (type == "image" || type == "document") {
-    if (part["source"].get(object) == simdjson::SUCCESS) source(object, type);
-    text(string_of(part["title"]));
-    text(string_of(part["context"]));
+    if (last_of(part, "source").get(object) == simdjson::SUCCESS) source(object, type);
+    text(string_of(last_of(part, "title")));
+    text(string_of(last_of(part, "context")));
   } else if (type == "image_url" || type == "input_image") {
-    const auto url = part["image_url"];
-    const bool low = string_of(part["detail"]) == "low" || string_of(url["detail"]) == "low";
-    std::string_view address = string_of(url["url"]);
+    const auto url = last_of(part, "image_url");
+    const bool low = string_of(last_of(part, "detail")) == "low" ||
+                     string_of(last_of(url, "detail")) == "low";
+    std::string_view address = string_of(last_of(url, "url"));
     if (address.empty()) address = string_of(url);
     image(address, low);
   } else if (type == "input_audio" || type == "audio") {
-    const std::string_view data = string_of(part["input_audio"]["data"]);
+    const std::string_view data = string_of(last_of(last_of(part, "input_audio"), "data"));
     flat(audio_tokens(static_cast<std::int64_t>(data.size())), data);
   } else if (type == "file" || type == "input_file") {
-    std::string_view data = string_of(part["file"]["file_data"]);
-    if (data.empty()) data = string_of(part["file_data"]);
+    std::string_view data = string_of(last_of(last_of(part, "file"), "file_data"));
+    if (data.empty()) data = string_of(last_of(part, "file_data"));
     flat(document_tokens(static_cast<std::int64_t>(data.size())), data);
   } else if (type == "refusal") {
-    text(string_of(part["refusal"]));
+    text(string_of(last_of(part, "refusal")));
   } else {
     loose_object(part);
   }
@@ -310,10 +337,10 @@ void Prompt::loose(const dom::element& value) {
 
 void Prompt::loose_object(const dom::object& object) {
   // Anthropic's, Gemini's and Google's other spelling of the type of embedded data.
-  std::string_view media_type = string_of(object["media_type"]);
-  if (media_type.empty()) media_type = string_of(object["mimeType"]);
-  if (media_type.empty()) media_type = string_of(object["mime_type"]);
-  const std::string_view data = string_of(object["data"]);
+  std::string_view media_type = string_of(last_of(object, "media_type"));
+  if (media_type.empty()) media_type = string_of(last_of(object, "mimeType"));
+  if (media_type.empty()) media_type = string_of(last_of(object, "mime_type"));
+  const std::string_view data = string_of(last_of(object, "data"));
   if (!media_type.empty() && !data.empty()) {
     media(media_type, data);
     return;
@@ -335,7 +362,7 @@ void Prompt::system(const dom::element& value) {
     return;
   }
   for (const dom::element block : blocks) {
-    const std::string_view block_text = string_of(block["text"]);
+    const std::string_view block_text = string_of(last_of(block, "text"));
     if (block_text.starts_with(kBillingBlock)) {
       chars_ += static_cast<std::int64_t>(block_text.size());
       continue;
@@ -349,10 +376,10 @@ void Prompt::system(const dom::element& value) {
 }
 
 void Prompt::function_call(const dom::object& call) {
-  text(string_of(call["name"]));
+  text(string_of(last_of(call, "name")));
   for (const std::string_view name : {"arguments", "input"}) {
     dom::element arguments;
-    if (call[name].get(arguments) != simdjson::SUCCESS) continue;
+    if (last_of(call, name).get(arguments) != simdjson::SUCCESS) continue;
     if (std::string_view string; arguments.get(string) == simdjson::SUCCESS) {
       text(string);
     } else {
@@ -367,7 +394,7 @@ void Prompt::tool_calls(const dom::element& calls) {
   for (const dom::element call : list) {
     mark("tool_call");
     for (const std::string_view name : {"function", "custom"}) {
-      if (dom::object function; call[name].get(function) == simdjson::SUCCESS) {
+      if (dom::object function; last_of(call, name).get(function) == simdjson::SUCCESS) {
         function_call(function);
       }
     }
@@ -375,30 +402,29 @@ void Prompt::tool_calls(const dom::element& calls) {
 }
 
 void Prompt::message(const dom::object& message) {
-  mark(string_of(message["role"]));
-  text(string_of(message["name"]));
+  mark(string_of(last_of(message, "role")));
+  text(string_of(last_of(message, "name")));
   dom::element member;
   // Reasoning that a caller sends back; the plain text and the list of details hold the same.
   bool reasoning_seen = false;
   for (const std::string_view name : {"reasoning_content", "reasoning"}) {
-    const std::string_view reasoning = string_of(message[name]);
+    const std::string_view reasoning = string_of(last_of(message, name));
     if (reasoning.empty() || reasoning_seen) continue;
     text(reasoning);
     reasoning_seen = true;
   }
-  if (!reasoning_seen && message["reasoning_details"].get(member) == simdjson::SUCCESS) {
+  if (!reasoning_seen && last_of(message, "reasoning_details").get(member) == simdjson::SUCCESS) {
     loose(member);
   }
-  if (message["content"].get(member) == simdjson::SUCCESS) content(member);
-  text(string_of(message["refusal"]));
-  if (message["tool_calls"].get(member) == simdjson::SUCCESS) tool_calls(member);
-  if (dom::object call; message["function_call"].get(call) == simdjson::SUCCESS) {
+  if (last_of(message, "content").get(member) == simdjson::SUCCESS) content(member);
+  text(string_of(last_of(message, "refusal")));
+  if (last_of(message, "tool_calls").get(member) == simdjson::SUCCESS) tool_calls(member);
+  if (dom::object call; last_of(message, "function_call").get(call) == simdjson::SUCCESS) {
     function_call(call);
   }
 }
 
-// The fields of a body that are read, each at most once: a parser that takes the first of two and a
-// provider that takes the last would see two different requests.
+// The fields of a body that are read; of one that is there twice the last, as providers do.
 struct Fields {
   std::optional<dom::element> model;
   std::optional<dom::element> stream;
@@ -445,15 +471,10 @@ std::optional<dom::element>* Fields::place(std::string_view name) {
   return nullptr;
 }
 
-Result<Fields> fields_of(const dom::object& body) {
+Fields fields_of(const dom::object& body) {
   Fields fields;
   for (const auto& [key, value] : body) {
-    std::optional<dom::element>* place = fields.place(key);
-    if (place == nullptr) continue;
-    if (place->has_value()) {
-      return fail(Errc::invalid, fmt::format("the field \"{}\" is there twice", key));
-    }
-    *place = value;
+    if (std::optional<dom::element>* place = fields.place(key)) *place = value;
   }
   return fields;
 }
@@ -470,7 +491,7 @@ std::optional<Tokens> largest_limit(const Fields& fields) {
   }
   if (dom::element limit;
       fields.generation_config &&
-      (*fields.generation_config)["maxOutputTokens"].get(limit) == simdjson::SUCCESS) {
+      last_of(*fields.generation_config, "maxOutputTokens").get(limit) == simdjson::SUCCESS) {
     consider(limit);
   }
   return largest;
@@ -487,8 +508,9 @@ Result<void> read_head(const Fields& fields, RequestFacts& facts) {
   if (bool stream = false; fields.stream && fields.stream->get(stream) == simdjson::SUCCESS) {
     facts.stream = stream;
   }
-  if (bool include = false; fields.stream_options && (*fields.stream_options)["include_usage"].get(
-                                                         include) == simdjson::SUCCESS) {
+  if (bool include = false;
+      fields.stream_options &&
+      last_of(*fields.stream_options, "include_usage").get(include) == simdjson::SUCCESS) {
     facts.asks_stream_usage = include;
   }
   facts.max_output = largest_limit(fields);
@@ -502,7 +524,7 @@ std::uint64_t conversation_of(Dialect dialect, const Fields& fields, const dom::
   for (const dom::element element : messages) {
     dom::object message;
     if (element.get(message) != simdjson::SUCCESS) continue;
-    const std::string_view role = string_of(message["role"]);
+    const std::string_view role = string_of(last_of(message, "role"));
     const bool user = role != "system" && role != "developer";
     // Anthropic's system role inside the messages follows the first user message in practice.
     if (!user && dialect == Dialect::anthropic_messages) continue;
@@ -510,19 +532,6 @@ std::uint64_t conversation_of(Dialect dialect, const Fields& fields, const dom::
     if (user) break;
   }
   return prompt.hash();
-}
-
-Result<void> check_message(const dom::object& message) {
-  int roles = 0;
-  int contents = 0;
-  for (const auto& [key, value] : message) {
-    if (key == "role") ++roles;
-    if (key == "content") ++contents;
-  }
-  if (roles > 1 || contents > 1) {
-    return fail(Errc::invalid, "a message has its \"role\" or \"content\" twice");
-  }
-  return {};
 }
 
 Result<void> read_chat(Dialect dialect, const Fields& fields, RequestFacts& facts) {
@@ -548,8 +557,8 @@ Result<void> read_chat(Dialect dialect, const Fields& fields, RequestFacts& fact
   for (const auto& field : {fields.response_format, fields.output_config}) {
     if (!field) continue;
     dom::element schema;
-    if ((*field)["json_schema"].get(schema) == simdjson::SUCCESS ||
-        (*field)["format"].get(schema) == simdjson::SUCCESS) {
+    if (last_of(*field, "json_schema").get(schema) == simdjson::SUCCESS ||
+        last_of(*field, "format").get(schema) == simdjson::SUCCESS) {
       prompt.structured(schema);
     }
   }
@@ -560,7 +569,6 @@ Result<void> read_chat(Dialect dialect, const Fields& fields, RequestFacts& fact
     if (element.get(message) != simdjson::SUCCESS) {
       return fail(Errc::invalid, "every one of \"messages\" must be an object");
     }
-    if (auto checked = check_message(message); !checked) return checked;
     prompt.message(message);
     end_block();
   }
@@ -599,7 +607,13 @@ Result<RequestFacts> read_request(Dialect dialect, std::string_view body) {
   dom::parser parser;
   dom::element root;
   // Copies once, into a buffer with the room that the parser reads past the end.
-  if (const auto error = parser.parse(body.data(), body.size(), true).get(root)) {
+  auto error = parser.parse(body.data(), body.size(), true).get(root);
+  if (error != simdjson::SUCCESS) {
+    // More than this parser takes is not yet wrong: the provider may take it.
+    const std::optional<std::string> mended = mend_json(body);
+    if (mended) error = parser.parse(mended->data(), mended->size(), true).get(root);
+  }
+  if (error != simdjson::SUCCESS) {
     return fail(Errc::invalid,
                 fmt::format("the body is not valid JSON: {}", simdjson::error_message(error)));
   }
@@ -607,16 +621,15 @@ Result<RequestFacts> read_request(Dialect dialect, std::string_view body) {
   if (root.get(object) != simdjson::SUCCESS) {
     return fail(Errc::invalid, "the body must be a JSON object");
   }
-  auto fields = fields_of(object);
-  if (!fields) return std::unexpected(fields.error());
+  const Fields fields = fields_of(object);
 
   RequestFacts facts;
-  if (auto head = read_head(*fields, facts); !head) return std::unexpected(head.error());
+  if (auto head = read_head(fields, facts); !head) return std::unexpected(head.error());
   if (dialect == Dialect::other) {
     read_other(object, facts);
     return facts;
   }
-  if (auto chat = read_chat(dialect, *fields, facts); !chat) return std::unexpected(chat.error());
+  if (auto chat = read_chat(dialect, fields, facts); !chat) return std::unexpected(chat.error());
   return facts;
 }
 

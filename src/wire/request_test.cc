@@ -1,7 +1,9 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
+#include <cstdint>
 #include <string>
+#include <vector>
 
 #include "wire/dialect.h"
 #include "wire/media.h"
@@ -339,9 +341,6 @@ TEST(RequestTest, DifferentMediaAreDifferentPrompts) {
 }
 
 TEST(RequestTest, WhatCannotBeReadIsAnErrorAndNeverACrash) {
-  const std::string deep_array = user(std::string(5'000, '[') + std::string(5'000, ']'));
-  std::string deep_object = "1";
-  for (int i = 0; i < 2'000; ++i) deep_object = R"({"a":)" + deep_object + "}";
   const std::string bodies[] = {
       "",
       " ",
@@ -356,20 +355,15 @@ TEST(RequestTest, WhatCannotBeReadIsAnErrorAndNeverACrash) {
       R"({"model":5,"messages":[]})",
       R"({"model":"m","messages":[]}{"model":"m"})",
       R"({"model":"m","messages":[}])",
-      R"({"model":"m","model":"n","messages":[]})",
-      R"({"model":"m","messages":[],"messages":[]})",
-      R"({"model":"m","messages":[{"role":"user","content":"a","content":"b"}]})",
-      R"({"model":"m","messages":[],"max_tokens":1e999})",
-      R"({"model":"m","messages":[],"max_tokens":123456789012345678901234567890})",
-      user("\"\\ud83d\""),
-      user("\"\\ude00\\ud83d\""),
-      user("\"\xFF\""),
-      user("\"\xE6\xBC\""),
       user("\"a\nb\""),
       user("\"\\x\""),
-      deep_array,
-      R"({"model":"m","messages":[{"role":"user","content":[{"type":"tool_use","name":"n","input":)" +
-          deep_object + "}]}]}",
+      user("\"\\ud83\""),
+      user("01"),
+      user("1."),
+      user("[1,]"),
+      user("[1}"),
+      user(std::string(5'000, '[') + std::string(4'999, ']')),
+      "\xEF\xBB\xBF",
       std::string("{\"model\":\"m\",\"messages\":[]\0}", 28),
   };
   for (const std::string& body : bodies) {
@@ -382,13 +376,109 @@ TEST(RequestTest, WhatCannotBeReadIsAnErrorAndNeverACrash) {
   }
 }
 
+// What a provider's parser may accept is read; only a breach of the grammar is refused.
+TEST(RequestTest, WhatIsUnusualButWellFormedIsRead) {
+  const std::string deep_array = std::string(5'000, '[') + std::string(5'000, ']');
+  std::string deep_object = "1";
+  for (int i = 0; i < 2'000; ++i) deep_object = R"({"a":)" + deep_object + "}";
+  const auto tool = [](std::string_view input) {
+    return user(R"([{"type":"tool_use","name":"n","input":)" + std::string(input) + "}]");
+  };
+  struct Row {
+    const char* why;
+    std::string body;
+    std::int64_t chars;
+  };
+  const Row rows[] = {
+      {"an emoji cut by an agent: as the replacement character", user(R"("ab\ud83d")"), 5},
+      {"its other half", user(R"("\ude00ab")"), 5},
+      {"two halves in the wrong order", user(R"("\ude00\ud83d")"), 6},
+      {"two first halves, then a pair", user(R"("\uD83D\uD83D\uDE00")"), 3 + 4},
+      {"a half, then another escape", user(R"("\ud83d\n\u0041")"), 3 + 2},
+      {"half a pair in a key", tool(R"({"\ud83d":1})"), 1 + 2 + 3 + 3 + 1},
+      {"a byte that is no UTF-8", user("\"a\xFF\""), 2},
+      {"a character cut in the middle", user("\"\xE6\xBC\""), 2},
+      {"half a pair in raw UTF-8", user("\"\xED\xA0\xBD\""), 3},
+      {"an integer beyond 64 bits", tool("123456789012345678901234567890"), 1 + 19},
+      {"a number beyond all types", tool("-1e999"), 1 + 4},
+      {"a number below all types", tool("1e-999"), 1 + 2},
+      {"what Python writes", tool("[NaN,Infinity,-Infinity]"), 1 + 2 + 3 + 2},
+      {"a byte order mark", "\xEF\xBB\xBF" + user(R"("ab")"), 2},
+      {"nested deeper than any parser goes", tool(deep_array), 1 + 10'000},
+      {"objects too", tool(deep_object), 1 + static_cast<std::int64_t>(deep_object.size())},
+      {"deep text of a message: media and marks are lost, not its size", user(deep_array), 9'004},
+      {"a field twice: the last", R"({"model":"m","messages":5,"messages":[]})", 0},
+      {"a message's content twice: the last",
+       R"({"model":"m","messages":[{"role":"user","content":"abc","content":"b"}]})", 1},
+      {"a part's text twice: the last", user(R"([{"type":"text","text":"abc","text":"b"}])"), 1},
+  };
+  for (const Row& row : rows) {
+    for (const Dialect dialect : {kAnthropic, kChat}) {
+      EXPECT_EQ(read(dialect, row.body).text_chars, row.chars) << row.why;
+    }
+  }
+  const RequestFacts facts = read(
+      kChat, R"({"model":"m","model":"n","messages":[],"stream":false,"stream":true,)"
+             R"("max_tokens":1e999,"max_tokens":123456789012345678901234567890})");
+  EXPECT_EQ(facts.model, "n");
+  EXPECT_TRUE(facts.stream);
+  EXPECT_EQ(facts.max_output, kMaxExact);
+}
+
+TEST(RequestTest, HalfASurrogatePairMovesNoOtherHash) {
+  const std::string head = R"({"model":"m","messages":[{"role":"user","content":"a \u6f22"})";
+  const RequestFacts clean = read(kAnthropic, head + "]}");
+  const RequestFacts later = read(kAnthropic, head + R"(,{"role":"user","content":"\ud83d"}]})");
+  ASSERT_EQ(later.prefix.size(), clean.prefix.size() + 1);
+  EXPECT_EQ(later.prefix[1].hash, clean.prefix[1].hash);
+  EXPECT_EQ(later.conversation_hash, clean.conversation_hash);
+}
+
+RC_GTEST_PROP(RequestProperties, CodeUnitsInAnyOrderAreRead, (std::vector<std::uint16_t> units)) {
+  std::string escaped;
+  std::int64_t wanted = 0;
+  bool high = false;
+  for (std::uint16_t unit : units) {
+    if (*rc::gen::inRange(0, 3) == 0) unit = static_cast<std::uint16_t>(0xD800 + unit % 0x800);
+    constexpr std::string_view kHex = "0123456789abcdef";
+    escaped += "\\u";
+    for (int shift = 12; shift >= 0; shift -= 4) escaped += kHex[(unit >> shift) & 15];
+    const bool low = unit >= 0xDC00 && unit <= 0xDFFF;
+    if (high && low) {
+      wanted += 1;  // The first half was counted as three bytes.
+    } else {
+      wanted += unit < 0x80 ? 1 : unit < 0x800 ? 2 : 3;
+    }
+    high = unit >= 0xD800 && unit <= 0xDBFF;
+  }
+  const auto facts = read_request(kChat, user('"' + escaped + '"'));
+  RC_ASSERT(facts.has_value());
+  RC_ASSERT(facts->text_chars == wanted);
+}
+
+RC_GTEST_PROP(RequestProperties, AnyBytesInATextAreReadAndNeverCountMore,
+              (const std::string& bytes)) {
+  std::string text;
+  for (const char c : bytes) {
+    if (static_cast<unsigned char>(c) >= 0x20 && c != '"' && c != '\\') text += c;
+    if (*rc::gen::inRange(0, 4) == 0) text += static_cast<char>(*rc::gen::inRange(0x80, 0x100));
+  }
+  const auto facts = read_request(kChat, user('"' + text + '"'));
+  RC_ASSERT(facts.has_value());
+  RC_ASSERT(facts->text_chars == static_cast<std::int64_t>(text.size()));
+}
+
 TEST(RequestTest, EveryTruncationIsAnError) {
   const std::string whole =
       R"({"model":"m","system":"s","messages":[{"role":"user","content":[{"type":"text","text":"\u6f22\ud83d\ude00"}]}],"max_tokens":5})";
   ASSERT_TRUE(read_request(kAnthropic, whole).has_value());
-  for (std::size_t length = 0; length < whole.size(); ++length) {
-    EXPECT_FALSE(read_request(kAnthropic, std::string_view(whole).substr(0, length)).has_value())
-        << length;
+  const std::string unusual =
+      R"({"model":"m","messages":[{"role":"user","content":[{"type":"text","text":"\ud83d","x":1e999}]}],"max_tokens":-123456789012345678901})";
+  ASSERT_TRUE(read_request(kAnthropic, unusual).has_value());
+  for (const std::string_view body : {std::string_view(whole), std::string_view(unusual)}) {
+    for (std::size_t length = 0; length < body.size(); ++length) {
+      EXPECT_FALSE(read_request(kAnthropic, body.substr(0, length)).has_value()) << length;
+    }
   }
 }
 

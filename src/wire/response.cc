@@ -11,6 +11,7 @@
 
 #include "base/text.h"
 #include "wire/dialect.h"
+#include "wire/json_mend.h"
 #include "wire/json_scan.h"
 #include "wire/sse.h"
 
@@ -252,7 +253,14 @@ void ResponseReader::State::hold_body(std::string_view bytes) {
 
 bool ResponseReader::State::parse(std::string_view text, dom::object& object) {
   dom::element root;
-  if (parser.parse(text.data(), text.size(), true).get(root) != simdjson::SUCCESS) return false;
+  if (parser.parse(text.data(), text.size(), true).get(root) != simdjson::SUCCESS) {
+    // An emoji cut between two deltas must not hide the usage beside it.
+    const std::optional<std::string> mended = mend_json(text);
+    if (!mended) return false;
+    if (parser.parse(mended->data(), mended->size(), true).get(root) != simdjson::SUCCESS) {
+      return false;
+    }
+  }
   // Google wraps errors in a list.
   if (dom::array list; root.get(list) == simdjson::SUCCESS) {
     return list.size() == 1 && list.at(0).get(object) == simdjson::SUCCESS;

@@ -168,6 +168,19 @@ TEST(ResponseTest, UsageCountsWhereverItStands) {
   }
 }
 
+TEST(ResponseTest, TextCutAmidACharacterHidesNoUsage) {
+  const std::string_view usage_text = R"("usage":{"prompt_tokens":7,"completion_tokens":3})";
+  for (const std::string_view text : {"\\ud83d", "\\ude00", "\xF0\x9F"}) {
+    const std::string answer = R"({"choices":[{"delta":{"content":")" + std::string(text) +
+                               R"("},"finish_reason":"stop"}],)" + std::string(usage_text) + "}";
+    const ResponseReader stream = read(kChat, kStream, "data: " + answer + "\n\n");
+    EXPECT_EQ(stream.usage(), usage(7, {}, 3)) << text;
+    EXPECT_TRUE(stream.output_seen()) << text;
+    EXPECT_TRUE(stream.complete()) << text;
+    EXPECT_EQ(read(kChat, kJson, answer).usage(), usage(7, {}, 3)) << text;
+  }
+}
+
 TEST(ResponseTest, TheLastOfEveryFieldWins) {
   const std::string_view stream =
       "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":7,\"completion_tokens\":1,"
