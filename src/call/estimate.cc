@@ -14,6 +14,8 @@ constexpr double kOutputAlpha = 0.05;
 constexpr Micros kAnswerMargin = 5s;
 // Nobody is held for less: a limit too short for any hold still lets a free gate answer.
 constexpr Micros kHoldMin = 1s;
+// Node's fetch gives up after 300 s without headers or between pieces, whatever its caller says.
+constexpr Micros kUsualStackLimit = 300s;
 // Beyond what any client announces in earnest; keeps the arithmetic far from overflow.
 constexpr std::int64_t kAnnouncedMaxSeconds = 86'400;
 
@@ -24,13 +26,16 @@ Tokens tokens_of(std::int64_t chars, std::int64_t kappa_micro) {
       std::ceil(static_cast<double>(chars) * 1e6 / static_cast<double>(kappa_micro)));
 }
 
+// The limit that the request names, but no more than what is known of the program underneath: a
+// stack that gives up by itself does so whatever was announced above it.
 std::optional<Micros> announced_limit(const wire::HarnessProfile& harness, const Headers& request) {
   if (harness.timeout_header.empty()) return std::nullopt;
   const auto value = request.find(harness.timeout_header);
   if (!value) return std::nullopt;
   const auto seconds = parse_integer(trim(*value));
   if (!seconds || *seconds <= 0) return std::nullopt;
-  return Micros{std::min(*seconds, kAnnouncedMaxSeconds) * kMicro};
+  const Micros announced{std::min(*seconds, kAnnouncedMaxSeconds) * kMicro};
+  return std::min(announced, harness.header_timeout.value_or(kUsualStackLimit));
 }
 
 }  // namespace

@@ -68,11 +68,12 @@ struct PatienceLimits {
   Micros quota_pause{600'000'000};
 };
 
-// How long this request may be held. The limit that the request announces wins over the profile's;
-// a limit for headers or for the whole exchange leaves room for `expected_answer`, the time from
-// sending to the answer's first byte (its last, for an answer that is not streamed), and a margin.
-// The profile's hold cap bounds the rest, unless a limit was announced; the configuration bounds
-// all.
+// How long this request may be held. The limit that the request announces wins over the profile's
+// hold cap; of it and the profile's header limit the smaller counts (300 s where the profile knows
+// none: several stacks give up then whatever is announced). A limit for headers or for the whole
+// exchange leaves room for `expected_answer`, the time from sending to the answer's first byte (its
+// last, for an answer that is not streamed), and a margin. The profile's hold cap bounds the rest,
+// unless a limit was announced; the configuration bounds all.
 [[nodiscard]] Patience patience_for(const wire::HarnessProfile& harness, const Headers& request,
                                     Micros expected_answer, const PatienceLimits& limits);
 

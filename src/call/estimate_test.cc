@@ -2,6 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <iterator>
+#include <string>
+#include <string_view>
+
 namespace hg::call {
 namespace {
 
@@ -116,12 +121,15 @@ TEST(PatienceTest, FollowsProfileAnnouncementAndConfiguration) {
       {"an unknown program", 45s, std::nullopt, "", 240s, 45s, std::nullopt},
       {"headers within 60 s: room for the answer and 5 s", 45s, 60s, "", 240s, 35s, 60s},
       {"the profile's own cap is lower", 20s, 60s, "", 240s, 20s, 60s},
-      {"what is announced wins, upwards", 45s, 60s, "600", 900s, 575s, 600s},
+      {"what is announced wins, upwards", 45s, 600s, "600", 900s, 575s, 600s},
       {"and downwards", 540s, 600s, "100", 900s, 75s, 100s},
-      {"the configuration bounds it", 45s, std::nullopt, "600", 240s, 240s, 600s},
+      {"a stack that gives up earlier does so all the same", 45s, 300s, "600", 900s, 275s, 300s},
+      {"an unknown stack may be one of those", 45s, std::nullopt, "600", 900s, 275s, 300s},
+      {"what an unknown one announces below that counts", 45s, std::nullopt, "60", 900s, 35s, 60s},
+      {"the configuration bounds it", 45s, std::nullopt, "600", 240s, 240s, 300s},
       {"nonsense is no announcement", 45s, std::nullopt, "soon", 240s, 45s, std::nullopt},
       {"zero is no announcement", 45s, std::nullopt, "0", 240s, 45s, std::nullopt},
-      {"far too much overflows nothing", 45s, std::nullopt, "9000000000000", 240s, 240s, 86'400s},
+      {"far too much overflows nothing", 45s, std::nullopt, "9000000000000", 240s, 240s, 300s},
       {"too short for any hold", 45s, std::nullopt, "10", 240s, 1s, 10s},
   };
   for (const Row& row : rows) {
@@ -136,6 +144,43 @@ TEST(PatienceTest, FollowsProfileAnnouncementAndConfiguration) {
     const Patience result = patience_for(harness, request, 20s, limits);
     EXPECT_EQ(result.hold_cap, row.expected) << row.why;
     EXPECT_EQ(result.header_limit, row.limit) << row.why;
+  }
+}
+
+// The longest that each program is known to wait, by outside evidence; a program that is not here
+// has no limit that anybody knows.
+TEST(PatienceTest, HoldAndAnswerEndBeforeTheProgramGivesUp) {
+  struct Row {
+    std::string_view harness;
+    Micros gives_up;  // Without an announcement; with one the smaller of the two.
+  };
+  const Row rows[] = {
+      {"gemini-cli", 60s},     {"mini-swe-agent", 60s}, {"claude-code", 300s},
+      {"anthropic-sdk", 300s}, {"openai-node", 300s},   {"qwen-code", 300s},
+      {"openhands", 300s},     {"openai-python", 600s}, {"aider", 600s},
+      {"swe-agent", 600s},     {"goose", 600s},         {"codex", 300s},
+      {"opencode", 300s},      {"cline", 300s},         {"crush", 300s},
+      {"ai-sdk", 300s},        {"custom", 60s},
+  };
+  EXPECT_EQ(std::size(rows), wire::Profiles::built_in().harnesses().size());
+  for (const Row& row : rows) {
+    const wire::HarnessProfile* harness = wire::Profiles::built_in().harness(row.harness);
+    ASSERT_NE(harness, nullptr) << row.harness;
+    for (const std::int64_t announced : {0, 30, 60, 300, 600, 3'000}) {
+      for (const Micros answer : {10s, 40s, 100s}) {
+        Headers request;
+        Micros gives_up = row.gives_up;
+        if (announced > 0 && !harness->timeout_header.empty()) {
+          request.add(harness->timeout_header, std::to_string(announced));
+          gives_up = std::min(harness->header_timeout.value_or(300s), Micros{announced * kMicro});
+        }
+        const Patience patience = patience_for(*harness, request, answer, PatienceLimits());
+        // A program whose limit nobody knows has a fixed cap that leaves some answers no room.
+        const Micros room = harness->header_timeout || announced > 0 ? answer : Micros{10s};
+        EXPECT_LE(patience.hold_cap, std::max<Micros>(gives_up - room, 1s))
+            << row.harness << " announces " << announced << ", answers take " << to_seconds(answer);
+      }
+    }
   }
 }
 
