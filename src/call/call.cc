@@ -20,6 +20,12 @@ constexpr Micros kPeekMax = 10s;
 // What is left of the client's header limit when peeking has to end.
 constexpr Micros kPeekMargin = 20s;
 
+// Whether usage of an answer that ended early is a report: a prompt of nothing, said at the start,
+// is a count that was to come later.
+bool says_something(const std::optional<gate::Usage>& usage) {
+  return usage && usage->uncached + usage->cached > 0;
+}
+
 Micros scaled(Micros duration, double factor) {
   return Micros(std::llround(static_cast<double>(duration.count()) * factor));
 }
@@ -213,7 +219,7 @@ void Call::on_end(const End& end, Instant /*now*/) {
                            end.stream_refusal != RefusalKind::server;
   record_.outcome = by_provider ? Record::Outcome::refused_by_provider
                                 : Record::Outcome::upstream_failed;
-  const bool nothing_used = !end.usage && !end.output_seen;
+  const bool nothing_used = !says_something(end.usage) && !end.output_seen;
   if (end.stream_refusal == RefusalKind::overload) {
     ++record_.overloads;
     settle_.overloaded = true;
@@ -390,12 +396,15 @@ void Call::settle_refused() {
 }
 
 void Call::settle_as_far_as_seen(const End& end) {
-  if (!end.usage) {
+  const bool early = end.how != End::How::complete;
+  if (!end.usage || (early && !says_something(end.usage))) {
     settle(Settlement::estimate, std::nullopt);
     return;
   }
   gate::Usage usage = *end.usage;
-  if (usage.output == 0 && end.output_estimate) usage.output = *end.output_estimate;
+  const Tokens flowed = end.output_estimate.value_or(0);
+  // Of an answer that ended early the count is of its beginning; what flowed may be more.
+  if (early || usage.output == 0) usage.output = std::max(usage.output, flowed);
   settle(Settlement::usage, usage);
 }
 

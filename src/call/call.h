@@ -115,9 +115,11 @@ struct End {
     stream_error,    // An error event inside the stream, after bytes went down.
   };
   How how = How::complete;
-  std::optional<gate::Usage> usage;       // The provider's numbers, as far as they were seen.
-  std::optional<Tokens> output_estimate;  // Of the output that flowed, when usage lacks it.
-  bool output_seen = false;               // Some generated content came.
+  std::optional<gate::Usage> usage;  // The provider's numbers, as far as they were seen.
+  // Of the output that flowed: for an answer that ended early, the count of which is of its
+  // beginning, and for one whose usage lacks the output (never where it says zero).
+  std::optional<Tokens> output_estimate;
+  bool output_seen = false;                                    // Some generated content came.
   wire::RefusalKind stream_refusal = wire::RefusalKind::none;  // stream_error: what it meant.
 };
 

@@ -394,8 +394,30 @@ TEST(CallTest, SettlementFollowsWhatWasSeen) {
   gone.usage = usage(100, 200, 0);
   gone.output_estimate = 5;
   End gone_blind = end(How::client_gone);
+  // As Anthropic's message_start says it: one token of output, and the rest at the end.
+  End cut_late = end(How::upstream_broke);
+  cut_late.usage = usage(100, 200, 1);
+  cut_late.output_seen = true;
+  cut_late.output_estimate = 900;
+  End gone_late = cut_late;
+  gone_late.how = How::client_gone;
+  End broke_with_error = cut_late;
+  broke_with_error.how = How::stream_error;
+  broke_with_error.stream_refusal = RefusalKind::server;
+  End gone_after_more = gone_late;
+  gone_after_more.usage = usage(100, 200, 1'000);
+  // As gateways say it that learn the input at the end.
+  End gone_unknown = gone_late;
+  gone_unknown.usage = usage(0, 0, 0);
+  End nothing_said = end(How::complete);
+  nothing_said.usage = usage(100, 0, 0);
+  nothing_said.output_seen = true;
+  End all_zero = end(How::complete);
+  all_zero.usage = usage(0, 0, 0);
   End failed = end(How::stream_error);
   failed.stream_refusal = RefusalKind::server;
+  End failed_unknown = failed;
+  failed_unknown.usage = usage(0, 0, 0);
   End failed_late = failed;
   failed_late.output_seen = true;
   using Outcome = Record::Outcome;
@@ -448,11 +470,75 @@ TEST(CallTest, SettlementFollowsWhatWasSeen) {
        Settlement::estimate,
        {},
        Outcome::client_gone},
+      {"cut amid the output: what flowed, not the count at the start",
+       RefusalKind::none,
+       false,
+       {},
+       cut_late,
+       Settlement::usage,
+       usage(100, 200, 900),
+       Outcome::upstream_failed},
+      {"client gone amid the output: the same",
+       RefusalKind::none,
+       false,
+       {},
+       gone_late,
+       Settlement::usage,
+       usage(100, 200, 900),
+       Outcome::client_gone},
+      {"error event amid the output: the same",
+       RefusalKind::none,
+       false,
+       {},
+       broke_with_error,
+       Settlement::usage,
+       usage(100, 200, 900),
+       Outcome::upstream_failed},
+      {"a later count that is more than flowed",
+       RefusalKind::none,
+       false,
+       {},
+       gone_after_more,
+       Settlement::usage,
+       usage(100, 200, 1'000),
+       Outcome::client_gone},
+      {"client gone while usage still said nothing: the estimate, not zero",
+       RefusalKind::none,
+       false,
+       {},
+       gone_unknown,
+       Settlement::estimate,
+       {},
+       Outcome::client_gone},
+      {"the provider says no output: believed",
+       RefusalKind::none,
+       false,
+       {},
+       nothing_said,
+       Settlement::usage,
+       usage(100, 0, 0),
+       Outcome::ok},
+      {"the provider says zero of everything at the end: believed",
+       RefusalKind::none,
+       false,
+       {},
+       all_zero,
+       Settlement::usage,
+       usage(0, 0, 0),
+       Outcome::ok},
       {"error event before any output: refund",
        RefusalKind::none,
        false,
        {},
        failed,
+       Settlement::refund,
+       {},
+       Outcome::upstream_failed},
+      {"error event before any output, usage still empty: refund",
+       RefusalKind::none,
+       false,
+       {},
+       failed_unknown,
        Settlement::refund,
        {},
        Outcome::upstream_failed},

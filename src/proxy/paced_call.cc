@@ -220,10 +220,8 @@ call::End PacedCall::end_of(const Passed& passed) const {
     case Passed::How::upstream_broke: end.how = call::End::How::upstream_broke; break;
     case Passed::How::client_gone: end.how = call::End::How::client_gone; break;
   }
-  // The count so far is of the beginning; what flowed may be more.
-  if (end.how != call::End::How::complete && end.usage) {
-    end.usage->output = std::max(end.usage->output, end.output_estimate.value_or(0));
-  }
+  // What a whole answer says of its output is believed, also where it says zero.
+  if (end.how == call::End::How::complete && reader.usage().output) end.output_estimate.reset();
   const bool told = reader.error_event() && leg_->head().status < 400;
   if (told && end.how != call::End::How::client_gone) {
     end.how = call::End::How::stream_error;
