@@ -284,17 +284,18 @@ int execute(const ExecOptions& options, const std::vector<std::string>& words) {
 
   Program program;
   program.file = *found;
-  program.arguments = words;
-  program.environment = harness_variables(
-      *harness, url, [](std::string_view name) -> std::optional<std::string> {
-        const std::string key(name);
-        const char* value = std::getenv(key.c_str());  // NOLINT(concurrency-mt-unsafe)
-        if (value == nullptr) return std::nullopt;
-        return value;
-      });
+  const Lookup lookup = [](std::string_view name) -> std::optional<std::string> {
+    const std::string key(name);
+    const char* value = std::getenv(key.c_str());  // NOLINT(concurrency-mt-unsafe)
+    if (value == nullptr) return std::nullopt;
+    return value;
+  };
+  program.arguments = harness_arguments(*harness, url, words, lookup);
+  program.environment = harness_variables(*harness, url, lookup);
   // Of this process alone, because a run may have several programs at once.
   const std::string directory = fmt::format("{}/run-{}-{}", runtime->path, address.run, ::getpid());
-  if (auto written = write_files(*harness, url, directory, program.environment); !written) {
+  if (auto written = write_files(*harness, url, directory, lookup, program.environment);
+      !written) {
     return failed(written.error().detail);
   }
   auto status = run_program(program);

@@ -17,15 +17,55 @@ namespace {
 
 constexpr std::string_view kLoopback = "127.0.0.1,localhost,::1";
 
-// Without a key of ours to hand out, what asks for one is left out: the user's own key stays.
-bool wants_key(std::string_view text) { return text.find("{key}") != std::string_view::npos; }
+enum class Quoting : std::uint8_t { none, json };
 
-std::string filled(std::string text, std::string_view url) {
-  constexpr std::string_view kUrl = "{url}";
-  for (auto at = text.find(kUrl); at != std::string::npos; at = text.find(kUrl, at + url.size())) {
-    text.replace(at, kUrl.size(), url);
+void append(std::string& text, std::string_view value, Quoting quoting) {
+  for (const char c : value) {
+    // Nothing that is set into a JSON string may end it; other controls stand in no key or URL.
+    if (quoting == Quoting::json && (c == '"' || c == '\\')) text += '\\';
+    text += c;
   }
-  return text;
+}
+
+// The text with its placeholders replaced; nothing when one of them has no value. Without a key of
+// ours to hand out, what asks for one is left out: the user's own key stays.
+std::optional<std::string> filled(std::string_view text, std::string_view url, const Lookup& lookup,
+                                  Quoting quoting = Quoting::none) {
+  constexpr std::string_view kUrl = "{url}";
+  constexpr std::string_view kKey = "{key}";
+  constexpr std::string_view kVariable = "{env:";
+  std::string result;
+  while (!text.empty()) {
+    const std::size_t brace = text.find('{');
+    result += text.substr(0, brace);
+    if (brace == std::string_view::npos) break;
+    text.remove_prefix(brace);
+    const std::size_t end = text.find('}');
+    if (text.starts_with(kUrl)) {
+      append(result, url, quoting);
+      text.remove_prefix(kUrl.size());
+    } else if (text.starts_with(kKey)) {
+      return std::nullopt;
+    } else if (text.starts_with(kVariable) && end != std::string_view::npos) {
+      std::string_view name = text.substr(kVariable.size(), end - kVariable.size());
+      const std::size_t bar = name.find('|');
+      std::optional<std::string> value = lookup(name.substr(0, bar));
+      if (!value && bar != std::string_view::npos) value = name.substr(bar + 1);
+      if (!value) return std::nullopt;
+      append(result, *value, quoting);
+      text.remove_prefix(end + 1);
+    } else {
+      result += '{';
+      text.remove_prefix(1);
+    }
+  }
+  return result;
+}
+
+bool user_wrote(const std::vector<std::string>& words, std::string_view option) {
+  return std::any_of(words.begin() + 1, words.end(), [&](std::string_view word) {
+    return word == option || (word.starts_with(option) && word.substr(option.size(), 1) == "=");
+  });
 }
 
 void set(Variables& variables, const std::string& name, std::string value) {
@@ -76,12 +116,14 @@ Variables harness_variables(const wire::HarnessProfile& harness, const std::stri
                             const Lookup& lookup) {
   Variables variables;
   for (const auto& setting : harness.environment) {
-    if (wants_key(setting.value)) continue;
     if (setting.only_if_unset && lookup(setting.name)) continue;
     const bool left_alone = std::any_of(
         setting.unless.begin(), setting.unless.end(),
         [&](const std::string& name) { return lookup(name).has_value(); });
-    if (!left_alone) set(variables, setting.name, filled(setting.value, url));
+    if (left_alone) continue;
+    if (auto value = filled(setting.value, url, lookup)) {
+      set(variables, setting.name, *std::move(value));
+    }
   }
   set(variables, "HEADGATE_URL", url);
   for (const char* name : {"NO_PROXY", "no_proxy"}) {
@@ -92,18 +134,40 @@ Variables harness_variables(const wire::HarnessProfile& harness, const std::stri
   return variables;
 }
 
+std::vector<std::string> harness_arguments(const wire::HarnessProfile& harness,
+                                           const std::string& url,
+                                           const std::vector<std::string>& words,
+                                           const Lookup& lookup) {
+  std::vector<std::string> result = {words.front()};
+  for (const auto& argument : harness.arguments) {
+    if (std::any_of(argument.unless.begin(), argument.unless.end(),
+                    [&](const std::string& option) { return user_wrote(words, option); })) {
+      continue;
+    }
+    std::vector<std::string> own;
+    for (const std::string& word : argument.words) {
+      if (auto text = filled(word, url, lookup)) own.push_back(*std::move(text));
+    }
+    if (own.size() == argument.words.size()) result.insert(result.end(), own.begin(), own.end());
+  }
+  result.insert(result.end(), words.begin() + 1, words.end());
+  return result;
+}
+
 Result<void> write_files(const wire::HarnessProfile& harness, const std::string& url,
-                         const std::string& directory, Variables& variables) {
+                         const std::string& directory, const Lookup& lookup, Variables& variables) {
   for (const auto& file : harness.files) {
-    if (wants_key(file.content)) continue;
+    if (file.only_if_unset && lookup(file.variable)) continue;
     // Profiles are trusted, but a path that leaves the directory is a mistake worth naming.
     if (file.path.starts_with('/') || file.path.find("..") != std::string::npos) {
       return fail(Errc::invalid, fmt::format("profile {}: the path of a file must stay inside: {}",
                                              harness.name, file.path));
     }
+    const auto content = filled(file.content, url, lookup, Quoting::json);
+    if (!content) continue;
     const std::string path = directory + "/" + file.path;
     if (auto made = make_parents(path); !made) return made;
-    if (auto written = write_file(path, filled(file.content, url)); !written) return written;
+    if (auto written = write_file(path, *content); !written) return written;
     const bool names_directory = file.variable.ends_with("_DIR") || file.variable.ends_with("HOME");
     set(variables, file.variable, names_directory ? directory : path);
   }

@@ -1,5 +1,6 @@
-// harness_setup.h: what a program needs so that its calls pass through the shim: variables and, in
-// a private directory, files of its own. The user's own files are neither read nor touched.
+// harness_setup.h: what a program needs so that its calls pass through the shim: variables,
+// arguments and, in a private directory, files of its own. The user's own files are neither read
+// nor touched.
 //
 // Pure but for write_files. The rules are data: the harness profiles.
 #pragma once
@@ -36,9 +37,17 @@ struct RunAddress {
 [[nodiscard]] Variables harness_variables(const wire::HarnessProfile& harness,
                                           const std::string& url, const Lookup& lookup);
 
-// Writes the profile's files below `directory` (made with mode 0700) and adds the variables that
-// name them: variables that end with _DIR or HOME get the directory. Errc::unavailable.
+// The program's words with those of the profile behind the first; `words` is not empty.
+[[nodiscard]] std::vector<std::string> harness_arguments(const wire::HarnessProfile& harness,
+                                                         const std::string& url,
+                                                         const std::vector<std::string>& words,
+                                                         const Lookup& lookup);
+
+// Writes the profile's files below `directory` (made with mode 0700, files 0600: they may hold the
+// user's key) and adds the variables that name them: variables that end with _DIR or HOME get the
+// directory. Errc::unavailable.
 [[nodiscard]] Result<void> write_files(const wire::HarnessProfile& harness, const std::string& url,
-                                       const std::string& directory, Variables& variables);
+                                       const std::string& directory, const Lookup& lookup,
+                                       Variables& variables);
 
 }  // namespace hg::cli

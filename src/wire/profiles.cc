@@ -16,6 +16,7 @@ namespace hg::wire {
 namespace {
 
 const std::vector<std::string_view> kDialects = {"anthropic_messages", "openai_chat", "other"};
+const std::vector<std::string_view> kStreamUsages = {"ask", "leave", "learn"};
 const std::vector<std::string_view> kMeanings = {"overload", "quota", "request", "server"};
 constexpr std::string_view kGeneric = "generic";
 constexpr std::string_view kCustom = "custom";
@@ -103,6 +104,9 @@ void read_provider(TomlTable& table, ProviderProfile& profile) {
   read_dialect(table, profile.main_dialect);
   table.texts("auth_headers", profile.auth_headers);
   table.flag("retry_after_marks_own", profile.retry_after_marks_own);
+  if (const auto place = table.choice("stream_usage", kStreamUsages)) {
+    profile.stream_usage = static_cast<ProviderProfile::StreamUsage>(*place);
+  }
   if (auto charge = table.table("charge")) read_charge(*charge, profile);
   if (auto start = table.table("start")) read_start(*start, profile.start);
 
@@ -162,11 +166,21 @@ void read_harness(TomlTable& table, HarnessProfile& profile) {
     std::erase_if(profile.environment, [&](const auto& old) { return old.name == setting.name; });
     profile.environment.push_back(std::move(setting));
   }
+  for (TomlTable& row : table.tables("argument")) {
+    HarnessProfile::Argument argument;
+    row.texts("words", argument.words);
+    row.texts("unless", argument.unless);
+    if (argument.words.empty()) row.complain("an [[argument]] needs \"words\"");
+    row.evidence();
+    row.finish();
+    profile.arguments.push_back(std::move(argument));
+  }
   for (TomlTable& row : table.tables("file")) {
     HarnessProfile::ConfigFile file;
     row.text("variable", file.variable);
     row.text("path", file.path);
     row.text("content", file.content);
+    row.flag("only_if_unset", file.only_if_unset);
     const bool inside = !file.path.empty() && !file.path.starts_with('/') &&
                         file.path.find("..") == std::string::npos;
     if (!inside || file.variable.empty()) {

@@ -57,6 +57,11 @@ struct ProviderProfile {
   bool refused_calls_count = false;
   bool retry_after_marks_own = false;  // A gateway between, whose own 429s are those with
                                        // retry-after.
+  // Whether a streamed chat completion must ask for its usage (stream_options.include_usage): `ask`
+  // where the provider is known to take it, `leave` where it reports usage unasked or refuses the
+  // field, `learn` to ask until it answers 400 for it.
+  enum class StreamUsage : std::uint8_t { ask, leave, learn };
+  StreamUsage stream_usage = StreamUsage::leave;
   Micros cache_lifetime{300'000'000};
   std::int64_t kappa_micro = 4'890'000;  // Prompt bytes a token, x 10^6.
   StartLimits start;
@@ -88,9 +93,10 @@ struct HarnessProfile {
   // The value of `retry-after` in our own 429s, at most retry_after_max.
   Micros retry_after{30'000'000};
   Dialect dialect = Dialect::other;
-  // How `exec` points the program at the shim: environment variables ("{url}" is the shim's base
-  // URL without a trailing slash, "{key}" the key or a local token; without one to hand out, what
-  // mentions it is left out), and a file for its own configuration.
+  // How `exec` points the program at the shim: environment variables, arguments, and a file for its
+  // own configuration. "{url}" is the shim's base URL without a trailing slash; "{key}" the key or
+  // a local token: without one to hand out, what mentions it is left out; "{env:NAME}" the user's
+  // variable: without it, what mentions it is left out; "{env:NAME|WORD}" is WORD then.
   struct Setting {
     std::string name;
     std::string value;
@@ -98,10 +104,18 @@ struct HarnessProfile {
     std::vector<std::string> unless;  // Left alone when any of these variables is set.
   };
   std::vector<Setting> environment;
+  // Put between the program's name and the user's own words, so that those win.
+  struct Argument {
+    std::vector<std::string> words;   // At least one; with the same placeholders.
+    std::vector<std::string> unless;  // Left out when the user wrote any of these ("--x" or
+                                      // "--x=...").
+  };
+  std::vector<Argument> arguments;
   struct ConfigFile {
-    std::string variable;  // Environment variable that names the file or its directory.
-    std::string path;      // Relative to a private temporary directory.
-    std::string content;   // With the same placeholders.
+    std::string variable;        // Environment variable that names the file or its directory.
+    std::string path;            // Relative to a private temporary directory.
+    std::string content;         // With the same placeholders, values quoted for a JSON string.
+    bool only_if_unset = false;  // Left out when the user set that variable.
   };
   std::vector<ConfigFile> files;
 };
