@@ -29,7 +29,7 @@ net::BodyFraming framing_down(const net::BodyFraming& up) {
 }  // namespace
 
 SideCopy::SideCopy(wire::Dialect dialect, const net::ResponseHead& answer)
-    : decoder_(field(answer.headers, "content-encoding")),
+    : decoder_(codings_of(answer.headers)),
       reader_(dialect, field(answer.headers, "content-type")),
       beginning_max_(answer.status >= 400 ? kBeginningMax : 0) {}
 

@@ -70,7 +70,7 @@ std::string pool_name(std::string_view upstream, std::string_view family, std::s
 // What a request in a coding asks for, in plain text; nothing when we cannot read it.
 std::optional<std::string> decoded(const Headers& headers, const std::string& body,
                                    std::size_t limit) {
-  SideDecoder decoder(headers.find("content-encoding").value_or(""), limit);
+  SideDecoder decoder(codings_of(headers), limit);
   std::string text;
   decoder.feed(body, [&](std::string_view piece) { text.append(piece); });
   if (!decoder.readable()) return std::nullopt;
@@ -129,7 +129,7 @@ struct Shim::State {
 
   [[nodiscard]] OrRefused<wire::RequestFacts> facts_of(const net::RequestHead& head,
                                                        const Caller& caller,
-                                                       const std::string& body) const;
+                                                       const std::string& body);
   [[nodiscard]] net::Task<Result<std::string>> pool_for(const Caller& caller,
                                                         const Headers& headers,
                                                         const std::string& model);
@@ -382,12 +382,14 @@ net::Task<void> Shim::State::pass_free(net::ServerExchange& exchange, const Call
 // ---- A call -----------------------------------------------------------------------------------
 
 OrRefused<wire::RequestFacts> Shim::State::facts_of(const net::RequestHead& head,
-                                                    const Caller& caller,
-                                                    const std::string& body) const {
+                                                    const Caller& caller, const std::string& body) {
   const bool coded = head.headers.has("content-encoding");
   std::optional<std::string> plain;
   if (coded) plain = decoded(head.headers, body, config.body_bytes_max);
-  if (coded && !plain) return facts_by_size(body.size(), kExpansion);
+  if (coded && !plain) {
+    ++stats.unread_requests;
+    return facts_by_size(body.size(), kExpansion);
+  }
   const std::string& text = coded ? *plain : body;
   Result<wire::RequestFacts> facts = wire::read_request(caller.endpoint.dialect, text);
   if (facts) return std::move(*facts);

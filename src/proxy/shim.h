@@ -25,11 +25,12 @@
 namespace hg::proxy {
 
 struct ShimStats {
-  std::size_t calls_now = 0;         // Paced calls under way.
-  std::uint64_t calls = 0;           // Paced calls, since the start.
-  std::uint64_t passed_free = 0;     // Requests that do not generate.
-  std::uint64_t refused = 0;         // Requests that we could not accept (errors of the 400 class).
-  std::uint64_t unread_answers = 0;  // Answers in a coding that the side copy could not read.
+  std::size_t calls_now = 0;      // Paced calls under way.
+  std::uint64_t calls = 0;        // Paced calls, since the start.
+  std::uint64_t passed_free = 0;  // Requests that do not generate.
+  std::uint64_t refused = 0;      // Requests that we could not accept (errors of the 400 class).
+  std::uint64_t unread_requests = 0;  // Calls in a coding that could not be read: paced by size.
+  std::uint64_t unread_answers = 0;   // Answers in a coding that the side copy could not read.
 };
 
 class Shim {

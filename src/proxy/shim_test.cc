@@ -2,6 +2,7 @@
 #include "proxy/shim.h"
 
 #include <gtest/gtest.h>
+#include <zstd.h>
 
 #include <string>
 
@@ -118,9 +119,43 @@ TEST_F(ShimTest, ACompressedAnswerPassesAsItIsAndItsUsageIsRead) {
   EXPECT_EQ(drawn(), 120);
 }
 
+TEST_F(ShimTest, ACompressedRequestIsSizedByWhatItSaysAndPassesAsItIs) {
+  // As Codex sends it after a log-in.
+  const std::string plain = anthropic_body(true, std::string(40'000, 'x'));
+  std::string coded(ZSTD_compressBound(plain.size()), ' ');
+  coded.resize(ZSTD_compress(coded.data(), coded.size(), plain.data(), plain.size(), 3));
+  start();
+  net::RequestHead head = request("POST", "/v1/messages");
+  head.headers.add("Content-Encoding", "zstd");
+  const auto answer = fetch(head, coded);
+  ASSERT_TRUE(answer);
+  EXPECT_EQ(answer->head.status, 200);
+  EXPECT_EQ(provider_.seen.at(0).body, coded);
+  EXPECT_EQ(provider_.seen.at(0).head.headers.find("content-encoding"), "zstd");
+  const boost::json::object line = lines().at(0);
+  EXPECT_EQ(line.at("model").as_string(), "claude-opus-4-1");
+  EXPECT_GT(line.at("estimate").as_int64(), 40'000 / 5);
+  EXPECT_EQ(drawn(), 120);
+}
+
+TEST_F(ShimTest, ARequestInAnUnknownCodingIsPacedBySizeAndCounted) {
+  const std::string coded(3'000, '\x7f');
+  start();
+  for (const char* coding : {"aes128gcm", "zstd", "gzip, gzip, gzip"}) {
+    net::RequestHead head = request("POST", "/v1/messages");
+    head.headers.add("Content-Encoding", coding);
+    const auto answer = fetch(head, coded);
+    ASSERT_TRUE(answer) << coding;
+    EXPECT_EQ(answer->head.status, 200) << coding;
+    EXPECT_EQ(provider_.seen.back().body, coded) << coding;
+    EXPECT_GT(lines().back().at("estimate").as_int64(), 1'000) << coding;
+  }
+  EXPECT_EQ(shim_->stats().unread_requests, 3U);
+}
+
 TEST_F(ShimTest, AnAnswerInAnUnknownCodingIsSettledByEstimateAndCounted) {
   provider_.otherwise = chat_answer();
-  provider_.otherwise.headers.push_back({"Content-Encoding", "br"});
+  provider_.otherwise.headers.push_back({"Content-Encoding", "aes128gcm"});
   start();
   ASSERT_TRUE(call_chat(chat_body(false)));
   EXPECT_EQ(lines().at(0).at("settled_by").as_string(), "estimate");
@@ -130,7 +165,7 @@ TEST_F(ShimTest, AnAnswerInAnUnknownCodingIsSettledByEstimateAndCounted) {
 
 TEST_F(ShimTest, AStreamThatNobodyHereCanReadIsNotHeldBack) {
   Scripted coded = anthropic_stream();
-  coded.headers.push_back({"Content-Encoding", "br"});
+  coded.headers.push_back({"Content-Encoding", "aes128gcm"});
   coded.before_piece[1] = std::make_shared<net::Event>(loop_.executor());
   provider_.script.push_back(coded);
   start();

@@ -1,8 +1,12 @@
 #include "proxy/side_decoder.h"
 
+#include <brotli/encode.h>
 #include <gtest/gtest.h>
+#include <zstd.h>
 
+#include <algorithm>
 #include <boost/beast/zlib/deflate_stream.hpp>
+#include <cstdint>
 #include <string>
 
 namespace hg::proxy {
@@ -37,6 +41,23 @@ std::string text_of(const unsigned char (&bytes)[N]) {
   return std::string(reinterpret_cast<const char*>(bytes), N);
 }
 
+std::string brotli(const std::string& text) {
+  std::size_t size = BrotliEncoderMaxCompressedSize(text.size());
+  std::string out(size, ' ');
+  EXPECT_EQ(BROTLI_TRUE,
+            BrotliEncoderCompress(4, BROTLI_DEFAULT_WINDOW, BROTLI_MODE_TEXT, text.size(),
+                                  reinterpret_cast<const std::uint8_t*>(text.data()), &size,
+                                  reinterpret_cast<std::uint8_t*>(out.data())));
+  out.resize(size);
+  return out;
+}
+
+std::string zstd(const std::string& text, int level = 3) {
+  std::string out(ZSTD_compressBound(text.size()), ' ');
+  out.resize(ZSTD_compress(out.data(), out.size(), text.data(), text.size(), level));
+  return out;
+}
+
 // Decodes `coded`, fed in pieces of `step` bytes.
 std::string decode(SideDecoder& decoder, const std::string& coded, std::size_t step) {
   std::string out;
@@ -59,6 +80,22 @@ TEST(SideDecoderTest, ReadsEveryCodingAtEveryCutPoint) {
       {"X-Gzip", text_of(kGzip)},
       {"deflate", text_of(kZlib)},
       {"deflate", text_of(kRaw)},
+      {"br", brotli(kText)},
+      {"BR", brotli(kText)},
+      {"zstd", zstd(kText)},
+      {"gzip, br", brotli(text_of(kGzip))},
+      {"zstd ,identity,,gzip",
+       [] {
+         // A stored block: five bytes of head before the bytes themselves.
+         const std::string inner = zstd(kText);
+         std::string out("\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff\x01", 11);
+         const auto size = static_cast<std::uint16_t>(inner.size());
+         for (const unsigned word : {unsigned{size}, ~unsigned{size}}) {
+           out += static_cast<char>(word & 0xffU);
+           out += static_cast<char>(word >> 8U & 0xffU);
+         }
+         return out + inner + std::string(8, '\0');
+       }()},
   };
   for (const Row& row : rows) {
     for (std::size_t step = 1; step <= row.coded.size(); ++step) {
@@ -66,6 +103,20 @@ TEST(SideDecoderTest, ReadsEveryCodingAtEveryCutPoint) {
       EXPECT_EQ(decode(decoder, row.coded, step), kText) << row.coding << " by " << step;
       EXPECT_TRUE(decoder.readable()) << row.coding << " by " << step;
     }
+  }
+}
+
+TEST(SideDecoderTest, ReadsSeveralMembersAndFramesAsOneBody) {
+  const std::string gzip = text_of(kGzip);
+  const std::string frame = zstd(kText);
+  for (const std::size_t step : {std::size_t{1}, std::size_t{7}, std::size_t{1000}}) {
+    SideDecoder members("gzip");
+    EXPECT_EQ(decode(members, gzip + gzip, step), kText + kText) << step;
+    SideDecoder frames("zstd");
+    EXPECT_EQ(decode(frames, frame + frame, step), kText + kText) << step;
+    SideDecoder padded("gzip");
+    EXPECT_EQ(decode(padded, gzip + std::string(100, '\0'), step), kText) << step;
+    EXPECT_TRUE(padded.readable());
   }
 }
 
@@ -83,17 +134,44 @@ TEST(SideDecoderTest, GivesWhatWasFlushedBeforeTheStreamEnds) {
   raw.resize(raw.size() - params.avail_out);
   SideDecoder decoder("deflate");
   EXPECT_EQ(decode(decoder, raw, raw.size()), kText);
+
+  ZSTD_CCtx* context = ZSTD_createCCtx();
+  std::string flushed(1024, ' ');
+  ZSTD_inBuffer in = {kText.data(), kText.size(), 0};
+  ZSTD_outBuffer out = {flushed.data(), flushed.size(), 0};
+  EXPECT_EQ(ZSTD_compressStream2(context, &out, &in, ZSTD_e_flush), 0U);
+  ZSTD_freeCCtx(context);
+  flushed.resize(out.pos);
+  SideDecoder of_zstd("zstd");
+  EXPECT_EQ(decode(of_zstd, flushed, 3), kText);
+
+  BrotliEncoderState* encoder = BrotliEncoderCreateInstance(nullptr, nullptr, nullptr);
+  std::string part(1024, ' ');
+  std::size_t in_left = kText.size();
+  const auto* next_in = reinterpret_cast<const std::uint8_t*>(kText.data());
+  std::size_t out_left = part.size();
+  auto* next_out = reinterpret_cast<std::uint8_t*>(part.data());
+  BrotliEncoderCompressStream(encoder, BROTLI_OPERATION_FLUSH, &in_left, &next_in, &out_left,
+                              &next_out, nullptr);
+  BrotliEncoderDestroyInstance(encoder);
+  part.resize(part.size() - out_left);
+  SideDecoder of_brotli("br");
+  EXPECT_EQ(decode(of_brotli, part, 5), kText);
 }
 
 TEST(SideDecoderTest, SaysWhenItCannotRead) {
-  SideDecoder unknown("br");
+  SideDecoder unknown("compress");
   EXPECT_EQ(decode(unknown, "anything", 3), "");
   EXPECT_FALSE(unknown.readable());
-  SideDecoder stacked("gzip, br");
-  EXPECT_FALSE(stacked.readable());
-  SideDecoder not_gzip("gzip");
-  EXPECT_EQ(decode(not_gzip, kText, 5), "");
-  EXPECT_FALSE(not_gzip.readable());
+  for (const char* stack : {"gzip, aes128gcm", "gzip, gzip, gzip", "br,zstd,gzip", "dcb"}) {
+    EXPECT_FALSE(SideDecoder(stack).readable()) << stack;
+  }
+  for (const char* coding : {"gzip", "br", "zstd"}) {
+    SideDecoder wrong(coding);
+    EXPECT_EQ(decode(wrong, kText, 5), "") << coding;
+    EXPECT_FALSE(wrong.readable()) << coding;
+    decode(wrong, kText, 5);  // And stays so.
+  }
   std::string broken = text_of(kGzip);
   for (std::size_t at = 20; at < broken.size(); ++at) broken[at] = static_cast<char>(~broken[at]);
   SideDecoder damaged("gzip");
@@ -104,6 +182,47 @@ TEST(SideDecoderTest, SaysWhenItCannotRead) {
 TEST(SideDecoderTest, StopsAtItsLimit) {
   SideDecoder decoder("gzip", 50);
   EXPECT_EQ(decode(decoder, text_of(kGzip), 1000), kText.substr(0, 50));
+  EXPECT_FALSE(decoder.readable());
+}
+
+TEST(SideDecoderTest, ABombGoesNoFurtherThanTheLimit) {
+  const std::string zeros(std::size_t{20} << 20U, '\0');
+  const std::string once = zstd(zeros, 19);
+  ASSERT_LT(once.size(), 4096U);
+  struct Row {
+    const char* coding;
+    std::string coded;
+  };
+  const Row rows[] = {{"zstd", once}, {"br", brotli(zeros)}, {"zstd, br", brotli(once)}};
+  for (const Row& row : rows) {
+    constexpr std::size_t kLimit = std::size_t{1} << 20U;
+    SideDecoder decoder(row.coding, kLimit);
+    std::size_t out = 0;
+    decoder.feed(row.coded, [&](std::string_view piece) { out += piece.size(); });
+    EXPECT_EQ(out, kLimit) << row.coding;
+    EXPECT_FALSE(decoder.readable()) << row.coding;
+  }
+  // The outer layer alone is too much, whatever the inner one makes of it.
+  SideDecoder stacked("gzip, zstd", std::size_t{1} << 20U);
+  std::size_t out = 0;
+  stacked.feed(once, [&](std::string_view piece) { out += piece.size(); });
+  EXPECT_EQ(out, 0U);
+  EXPECT_FALSE(stacked.readable());
+}
+
+TEST(SideDecoderTest, RefusesWindowsBeyondWhatHttpAllows) {
+  // A frame that says it needs a window of 16 MiB.
+  ZSTD_CCtx* context = ZSTD_createCCtx();
+  ZSTD_CCtx_setParameter(context, ZSTD_c_windowLog, 24);
+  std::string coded(1 << 16, ' ');
+  const std::string text(1 << 16, 'a');
+  ZSTD_inBuffer in = {text.data(), text.size(), 0};
+  ZSTD_outBuffer out = {coded.data(), coded.size(), 0};
+  EXPECT_EQ(ZSTD_compressStream2(context, &out, &in, ZSTD_e_flush), 0U);
+  ZSTD_freeCCtx(context);
+  coded.resize(out.pos);
+  SideDecoder decoder("zstd");
+  EXPECT_EQ(decode(decoder, coded, 4096), "");
   EXPECT_FALSE(decoder.readable());
 }
 
