@@ -260,6 +260,7 @@ struct Seen {
   const Headers* headers = nullptr;
   const ErrorBody* body = nullptr;
   std::optional<Micros> hint;
+  bool said_retry = false;  // x-should-retry: true, which says so without a time.
 };
 
 // The code that a rule asks for; nothing when none matches, "" when it asks for none.
@@ -291,7 +292,8 @@ std::optional<std::string> match(const RefusalRule& rule, const Seen& seen) {
     return std::nullopt;
   }
   if (!header_matches(rule, *seen.headers)) return std::nullopt;
-  if (rule.has_retry_after && *rule.has_retry_after != seen.hint.has_value()) return std::nullopt;
+  const bool told_to_return = seen.hint.has_value() || seen.said_retry;
+  if (rule.has_retry_after && *rule.has_retry_after != told_to_return) return std::nullopt;
   if (rule.retry_after_min && (!seen.hint || *seen.hint < *rule.retry_after_min)) {
     return std::nullopt;
   }
@@ -354,14 +356,17 @@ Refusal classify_response(const ProviderProfile& provider, int status, const Hea
     return refusal;
   }
   const ErrorBody read = read_error_body(body, wall);
-  return decide(provider, {status, &headers, &read, header_hint ? header_hint : read.hint});
+  const auto should_retry = headers.find("x-should-retry");
+  const bool said_retry = should_retry && iequals(trim(*should_retry), "true");
+  return decide(provider,
+                {status, &headers, &read, header_hint ? header_hint : read.hint, said_retry});
 }
 
 Refusal classify_stream_error(const ProviderProfile& provider, std::string_view error_json,
                               WallTime wall) {
   const ErrorBody read = read_error_body(error_json, wall);
   const Headers none;
-  return decide(provider, {read.status.value_or(200), &none, &read, read.hint});
+  return decide(provider, {read.status.value_or(200), &none, &read, read.hint, false});
 }
 
 }  // namespace hg::wire
