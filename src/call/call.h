@@ -30,8 +30,8 @@ struct Demand {
   std::string alias;
   Tokens estimate = 0;  // Prompt tokens, unweighted.
   Tokens charge = 0;
-  Tokens output = 0;  // Expected or declared, for the out bucket.
-  std::int64_t text_chars = 0;
+  Tokens output = 0;            // Expected or declared, for the out bucket.
+  std::int64_t text_chars = 0;  // For kappa; 0 teaches nothing.
   Tokens flat_tokens = 0;
   gate::Weights weights;
   bool refused_calls_count = false;  // The provider counts what it refuses: no refund then.

@@ -75,7 +75,8 @@ void fill_demand(Demand& demand, const Estimate& estimate, const wire::RequestFa
   demand.estimate = estimate.estimate;
   demand.charge = estimate.charge;
   demand.output = estimate.output;
-  demand.text_chars = facts.text_chars;
+  const bool is_text = facts.text_counted && facts.flat_tokens <= estimate.estimate / 2;
+  demand.text_chars = is_text ? facts.text_chars : 0;
   demand.flat_tokens = facts.flat_tokens;
   demand.weights = pool.weights;
   demand.refused_calls_count = provider.refused_calls_count;

@@ -45,7 +45,9 @@ struct Estimate {
                                      const wire::ProviderProfile& provider, const Outlook& outlook);
 
 // Writes an estimate and what belongs to it into `demand`: estimate, charge, output, text_chars,
-// flat_tokens, weights, refused_calls_count.
+// flat_tokens, weights, refused_calls_count. text_chars, from which kappa is learned, is 0 for a
+// call that says nothing of it: text that was guessed, or mostly flat-priced parts, whose price is
+// a guess itself.
 void fill_demand(Demand& demand, const Estimate& estimate, const wire::RequestFacts& facts,
                  const PoolFacts& pool, const wire::ProviderProfile& provider);
 

@@ -7,6 +7,8 @@
 #include <string>
 #include <string_view>
 
+#include "gate/pool.h"
+
 namespace hg::call {
 namespace {
 
@@ -198,6 +200,108 @@ TEST(DemandTest, TakesEverythingThatSettlementNeeds) {
   EXPECT_EQ(demand.flat_tokens, 7);
   EXPECT_EQ(demand.weights.output_ppm, 5'000'000);
   EXPECT_TRUE(demand.refused_calls_count);
+}
+
+TEST(DemandTest, OnlyCountedTextTeachesKappa) {
+  struct Row {
+    const char* why;
+    Tokens flat_tokens;
+    bool counted;
+    std::int64_t chars;
+  };
+  const Row rows[] = {
+      {"text", 0, true, 40'000},
+      {"some images beside the text", 9'000, true, 40'000},
+      {"mostly images", 11'000, true, 0},
+      {"text that was guessed, or is not all of it", 0, false, 0},
+  };
+  for (const Row& row : rows) {
+    wire::RequestFacts request = facts(40'000);
+    request.flat_tokens = row.flat_tokens;
+    request.text_counted = row.counted;
+    Demand demand;
+    const Estimate estimate = estimate_call(request, pool(), wire::ProviderProfile(), Outlook());
+    fill_demand(demand, estimate, request, pool(), wire::ProviderProfile());
+    EXPECT_EQ(demand.text_chars, row.chars) << row.why;
+    EXPECT_EQ(demand.estimate, 10'000 + row.flat_tokens) << row.why << ": paced all the same";
+  }
+}
+
+// A fleet behind a pool that starts with the mean of all tokenizers, and a provider whose own makes
+// an eighth more tokens of every prompt.
+class LearningPool : public ::testing::Test {
+ protected:
+  static constexpr double kRealCharsPerToken = 4.3;
+
+  LearningPool() : pool_(config(), gate::Birth::created_full, Instant{1000s}) {}
+
+  static gate::PoolConfig config() {
+    gate::PoolConfig config;
+    config.limits = {200'000, 40'000, 100'000'000, 100'000, 1'000'000'000, {}, {}};
+    config.seed = config.limits;
+    config.kappa_micro = 4'890'000;
+    return config;
+  }
+
+  static Tokens real_tokens(std::int64_t chars) {
+    return static_cast<Tokens>(static_cast<double>(chars) / kRealCharsPerToken);
+  }
+
+  // One call that the gate admits; answers by how much its estimate was short of the truth.
+  double one_call(std::int64_t chars, Instant now) {
+    const wire::RequestFacts request = facts(chars);
+    PoolFacts known;
+    known.kappa_micro = pool_.kappa_micro();
+    const Estimate estimate = estimate_call(request, known, wire::ProviderProfile(), Outlook());
+    gate::AcquireRequest ask;
+    ask.id = "shim." + std::to_string(++calls_) + ".1";
+    ask.shim = "shim";
+    ask.alias = "pool/harness";
+    ask.estimate = estimate.estimate;
+    ask.charge = estimate.charge;
+    EXPECT_EQ(pool_.acquire(ask, now).verdict, gate::Verdict::admitted);
+    gate::SettleRequest settle;
+    settle.id = ask.id;
+    settle.by = gate::Settlement::usage;
+    settle.usage.uncached = real_tokens(chars);
+    settle.text_chars = chars;
+    EXPECT_TRUE(pool_.settle(settle, now));
+    return 1.0 - static_cast<double>(estimate.estimate) / static_cast<double>(real_tokens(chars));
+  }
+
+  gate::Pool pool_;
+  int calls_ = 0;
+};
+
+TEST_F(LearningPool, KappaIsRightWithinTensOfCalls) {
+  Instant now{1000s};
+  double short_by = one_call(86'000, now);
+  EXPECT_NEAR(short_by, 0.12, 0.005) << "how the first one is off";
+  for (int i = 0; i < 39; ++i) short_by = one_call(86'000, now = now + 10s);
+  EXPECT_LT(short_by, 0.02) << "after forty";
+  for (int i = 0; i < 20; ++i) short_by = one_call(86'000, now = now + 10s);
+  EXPECT_LT(short_by, 0.01) << "after sixty";
+  for (int i = 0; i < 30; ++i) one_call(3'000, now = now + 10s);
+  EXPECT_LT(one_call(86'000, now + 10s), 0.01)
+      << "small calls, which say too little, change nothing";
+}
+
+TEST_F(LearningPool, AnEstimateThatWasShortIsDebitedToTheLastToken) {
+  const Instant now{1000s};
+  const std::int64_t chars = 86'000;
+  for (int i = 1; i <= 9; ++i) {
+    one_call(chars, now);
+    EXPECT_EQ(pool_.view(now).tokens, (200'000 - i * real_tokens(chars)) * kMicro) << i;
+  }
+  // What is left covers the tenth's estimate, but not its truth: a debt, and it is paid first.
+  EXPECT_EQ(pool_.view(now).tokens, 20'000 * kMicro);
+  one_call(chars, now);
+  EXPECT_EQ(pool_.view(now).tokens, 0);
+  one_call(chars, now + 480ms);
+  const MicroTokens debt = pool_.view(now + 480ms).tokens;
+  EXPECT_LT(debt, 0);
+  EXPECT_EQ(debt, (19'200 - 20'000) * kMicro);
+  EXPECT_EQ(pool_.view(now + 500ms).tokens, 0) << "40,000 come back each second";
 }
 
 }  // namespace

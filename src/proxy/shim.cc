@@ -81,6 +81,7 @@ std::optional<std::string> decoded(const Headers& headers, const std::string& bo
 wire::RequestFacts facts_by_size(std::size_t bytes, std::int64_t chars_per_byte) {
   wire::RequestFacts facts;
   facts.text_chars = static_cast<std::int64_t>(bytes) * chars_per_byte;
+  facts.text_counted = false;
   return facts;
 }
 

@@ -46,6 +46,9 @@ struct RequestFacts {
   std::string model;
   bool stream = false;
   std::int64_t text_chars = 0;  // UTF-8 bytes of prompt text after JSON unescaping.
+  // False when text_chars is a guess, or not all of the prompt (a part is kept by the provider):
+  // such a call is paced by it, but tells nothing of how many characters make a token.
+  bool text_counted = true;
   Tokens flat_tokens = 0;  // Images, audio, documents: by a flat price a part, not their base64
                            // length.
   std::int64_t flat_parts = 0;
