@@ -23,11 +23,12 @@ INSIDE = "HEADGATE_E2E_NAMESPACE"
 def enter_namespace():
     """Starts this program again where there is only loopback; answers its status, None if that
     is not possible here."""
-    probe = subprocess.run(["unshare", "-rn", "true"], capture_output=True, check=False)
-    if probe.returncode != 0:
-        return None
-    command = ["unshare", "-rn", sys.executable, str(HERE / "run.py"), *sys.argv[1:]]
-    return subprocess.run(command, env={**os.environ, INSIDE: "1"}, check=False).returncode
+    for flags in ("-rn", "-n"):  # The second for root where user namespaces are not allowed.
+        probe = subprocess.run(["unshare", flags, "true"], capture_output=True, check=False)
+        if probe.returncode == 0:
+            command = ["unshare", flags, sys.executable, str(HERE / "run.py"), *sys.argv[1:]]
+            return subprocess.run(command, env={**os.environ, INSIDE: "1"}, check=False).returncode
+    return None
 
 
 def main():
@@ -39,7 +40,7 @@ def main():
         if os.environ.get(INSIDE) != "1":
             status = enter_namespace()
             if status is None:
-                print("skipped: no network namespace can be made here (unshare -rn)")
+                print("skipped: no network namespace can be made here (unshare -n)")
                 return 77
             return status
         subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
