@@ -48,6 +48,17 @@ class TestPeer {
     }
   }
 
+  // What has come and what comes next, at least one byte and at most `count`; "[end]" at the end.
+  Task<std::string> hear_count(std::size_t count) {
+    if (heard_.empty()) {
+      const bool more = co_await hear_some();
+      if (!more) co_return "[end]";
+    }
+    std::string text = heard_.substr(0, count);
+    heard_.erase(0, text.size());
+    co_return text;
+  }
+
   // Everything until the end: "[end]" or "[reset]" is appended.
   Task<std::string> hear_all() {
     for (;;) {
