@@ -95,6 +95,7 @@ void Conversations::answered(std::uint64_t conversation, const wire::RequestFact
 
 void Conversations::refused(std::uint64_t conversation, std::uint64_t prompt_hash, Micros seniority,
                             Instant now) {
+  if (prompt_hash == 0) return;
   Conversation& known = touch(conversation, now);
   if (known.returning.size() >= kReturningMax) known.returning.erase(known.returning.begin());
   known.returning.push_back({prompt_hash, seniority, now});

@@ -57,7 +57,7 @@ class Conversations {
                 const std::optional<gate::Usage>& usage, Instant now);
 
   // We refused a call ourselves; `seniority` is what its return may claim (Record::seniority), kept
-  // for ten minutes.
+  // for ten minutes. A prompt of hash 0 was never read: nobody's, so it is not kept.
   void refused(std::uint64_t conversation, std::uint64_t prompt_hash, Micros seniority,
                Instant now);
 

@@ -92,6 +92,14 @@ TEST(ConversationsTest, ACallThatComesBackGetsItsSeniorityOnce) {
   EXPECT_EQ(memory.arrive(1, call, kLifetime, kStart + 31s).since, Micros{0});
 }
 
+TEST(ConversationsTest, CallsThatNobodyReadAreNotTakenForOneAnother) {
+  Conversations memory;
+  memory.refused(0, 0, 45s, kStart);
+  const auto other = memory.arrive(0, wire::RequestFacts(), kLifetime, kStart + 30s);
+  EXPECT_FALSE(other.came_back);
+  EXPECT_EQ(other.since, Micros{0});
+}
+
 TEST(ConversationsTest, SeniorityIsNotKeptForEver) {
   Conversations memory;
   const wire::RequestFacts call = prompt({1, 2});

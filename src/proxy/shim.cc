@@ -78,9 +78,11 @@ std::optional<std::string> decoded(const Headers& headers, const std::string& bo
 }
 
 // What is assumed of a body that nobody here can read: paced by its size.
-wire::RequestFacts facts_by_size(std::size_t bytes, std::int64_t chars_per_byte) {
+wire::RequestFacts facts_by_size(std::string_view body, std::int64_t chars_per_byte) {
   wire::RequestFacts facts;
-  facts.text_chars = static_cast<std::int64_t>(bytes) * chars_per_byte;
+  facts.text_chars = static_cast<std::int64_t>(body.size()) * chars_per_byte;
+  // Coming back, it is known by its bytes; unhashed, any such call would be taken for another.
+  facts.prompt_hash = stable_hash(body);
   facts.text_counted = false;
   return facts;
 }
@@ -389,12 +391,12 @@ OrRefused<wire::RequestFacts> Shim::State::facts_of(const net::RequestHead& head
   if (coded) plain = decoded(head.headers, body, config.body_bytes_max);
   if (coded && !plain) {
     ++stats.unread_requests;
-    return facts_by_size(body.size(), kExpansion);
+    return facts_by_size(body, kExpansion);
   }
   const std::string& text = coded ? *plain : body;
   Result<wire::RequestFacts> facts = wire::read_request(caller.endpoint.dialect, text);
   if (facts) return std::move(*facts);
-  if (caller.endpoint.dialect == wire::Dialect::other) return facts_by_size(text.size(), 1);
+  if (caller.endpoint.dialect == wire::Dialect::other) return facts_by_size(text, 1);
   return refused(400, "bad-request", "Headgate cannot read this request: " + facts.error().detail);
 }
 
