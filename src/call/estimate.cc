@@ -10,6 +10,11 @@ namespace hg::call {
 namespace {
 
 constexpr double kOutputAlpha = 0.05;
+// Before any answer was seen.
+constexpr Micros kFirstStream = 10s;
+constexpr Micros kFirstWhole = 30s;
+// An answer that takes longer leaves no time to be held for anyway.
+constexpr Micros kAnswerMax = 3600s;
 // Between the end of the expected answer and the client's limit.
 constexpr Micros kAnswerMargin = 5s;
 // Nobody is held for less: a limit too short for any hold still lets a free gate answer.
@@ -87,6 +92,26 @@ void OutputGuess::observe(Tokens output) {
 }
 
 Tokens OutputGuess::expected() const { return static_cast<Tokens>(std::llround(mean_)); }
+
+void AnswerTime::observe(bool stream, Micros took) {
+  Kind& kind = stream ? streams_ : whole_;
+  took = std::clamp(took, Micros{0}, kAnswerMax);
+  if (!kind.seen) {
+    kind.mean = took;
+    kind.deviation = took / 2;
+    kind.seen = true;
+    return;
+  }
+  const Micros off = took - kind.mean;
+  kind.deviation += (std::chrono::abs(off) - kind.deviation) / 4;
+  kind.mean += off / 8;
+}
+
+Micros AnswerTime::expected(bool stream) const {
+  const Kind& kind = stream ? streams_ : whole_;
+  if (!kind.seen) return stream ? kFirstStream : kFirstWhole;
+  return std::min(kind.mean + 2 * kind.deviation, kAnswerMax);
+}
 
 Patience patience_for(const wire::HarnessProfile& harness, const Headers& request,
                       Micros expected_answer, const PatienceLimits& limits) {

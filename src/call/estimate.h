@@ -62,6 +62,26 @@ class OutputGuess {
   double mean_ = 450;
 };
 
+// How long answers take from sending to their head, streams and whole answers apart: the head of
+// a whole one comes when all of it was generated. As with retransmission timers (RFC 6298), a
+// smoothed mean and the mean deviation; two of these are added, for the slow ones must end in time
+// too, and not four, for room that is left is time in which nobody is held.
+class AnswerTime {
+ public:
+  void observe(bool stream, Micros took);
+  // For patience_for.
+  [[nodiscard]] Micros expected(bool stream) const;
+
+ private:
+  struct Kind {
+    Micros mean{0};
+    Micros deviation{0};
+    bool seen = false;
+  };
+  Kind streams_;
+  Kind whole_;
+};
+
 // The configuration's part in a call's patience.
 struct PatienceLimits {
   // Several HTTP stacks give up at 300 s whatever their configured timeout says (Node's fetch).

@@ -109,6 +109,30 @@ TEST(OutputGuessTest, FollowsWhatIsSeen) {
   EXPECT_NEAR(static_cast<double>(guess.expected()), 2'000, 5);
 }
 
+TEST(AnswerTimeTest, CoversTheSlowOnesAndKeepsStreamsApart) {
+  AnswerTime times;
+  EXPECT_EQ(times.expected(true), 10s);
+  EXPECT_EQ(times.expected(false), 30s);
+  for (int i = 0; i < 100; ++i) times.observe(true, i % 2 == 0 ? 2s : 4s);
+  EXPECT_GE(times.expected(true), 4s) << "the slower half too";
+  EXPECT_LE(times.expected(true), 7s);
+  EXPECT_EQ(times.expected(false), 30s) << "whole answers are another matter";
+  for (int i = 0; i < 100; ++i) times.observe(false, 80s);
+  EXPECT_GE(times.expected(false), 80s);
+  EXPECT_LE(times.expected(false), 85s) << "steady ones need no margin of their own";
+  times.observe(false, 200s);
+  EXPECT_GE(times.expected(false), 140s) << "one slow answer is heeded at once";
+}
+
+TEST(AnswerTimeTest, AbsurdTimesDoNoHarm) {
+  AnswerTime times;
+  for (int i = 0; i < 100; ++i) times.observe(true, Micros::max());
+  EXPECT_LE(times.expected(true), 3600s);
+  for (int i = 0; i < 1'000; ++i) times.observe(true, Micros::min());
+  EXPECT_GE(times.expected(true), 0s);
+  EXPECT_LE(times.expected(true), 1s);
+}
+
 TEST(PatienceTest, FollowsProfileAnnouncementAndConfiguration) {
   struct Row {
     const char* why;

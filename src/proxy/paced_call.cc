@@ -299,8 +299,7 @@ net::Task<void> PacedCall::pause_pool(const call::Step& step) {
 }
 
 void PacedCall::learn_answer_time(Micros took) {
-  Micros& mean = parts_.memories[setup_.pool].expected_answer;
-  mean += (took - mean) / 10;
+  parts_.memories[setup_.pool].answer_times.observe(setup_.facts.stream, took);
 }
 
 void PacedCall::learn() {

@@ -37,8 +37,7 @@ class PacedCall;
 struct PoolMemory {
   call::Conversations conversations;
   std::map<std::string, call::OutputGuess, std::less<>> outputs;  // By harness.
-  // From sending to the answer's head: an exponentially weighted mean, alpha = 0.1.
-  Micros expected_answer{10s};
+  call::AnswerTime answer_times;
 };
 
 // What all calls of a shim share.

@@ -482,7 +482,8 @@ void Shim::State::fill_setup(CallSetup& setup, const Caller& caller, const Heade
     const auto priority = rule->priorities.find(caller.harness->name);
     if (priority != rule->priorities.end()) setup.demand.head_start = priority->second;
   }
-  setup.patience = call::patience_for(*caller.harness, headers, memory.expected_answer,
+  setup.patience = call::patience_for(*caller.harness, headers,
+                                      memory.answer_times.expected(setup.facts.stream),
                                       config.patience);
   if (config.hold_cap) setup.patience.hold_cap = *config.hold_cap;
   if (config.overload_step) setup.patience.overload_step = *config.overload_step;
