@@ -98,8 +98,8 @@ fuzz: ## each fuzz target for FUZZ_SECONDS (20); crashes are left in build-fuzz/
 	@ninja -C build-fuzz -j$(JOBS) fuzz_targets
 	@tools/run-fuzz build-fuzz $(FUZZ_SECONDS)
 
-bench: ## benchmarks; the results are build/bench.json
-	@tools/setup check
+bench: ## benchmarks, beside HAProxy and nginx (five minutes); the results are build/bench.json
+	@tools/setup bench
 	$(call say,building the benchmarks into build-bench)
 	@$(call configure,bench)
 	@ninja -C build-bench -j$(JOBS) bench_targets

@@ -2,7 +2,9 @@
 #include <benchmark/benchmark.h>
 #include <fmt/format.h>
 
+#include <deque>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "gate/pool.h"
@@ -112,6 +114,56 @@ void heartbeat(benchmark::State& state) {
   state.SetItemsProcessed(state.iterations() * 100);
 }
 BENCHMARK(heartbeat)->Arg(10)->Arg(500)->Arg(5'000);
+
+// A full pool with a queue: a newcomer asks and queues, one call ends, the head is told, asks and
+// is admitted. A thousand calls a second come and go, so as many ended ids are remembered as then
+// are.
+void rounds_per_s(benchmark::State& state) {
+  constexpr std::int64_t kInFlight = 50;
+  hg::gate::PoolConfig busy = config();
+  busy.limits.c_burst = 100'000'000;
+  busy.limits.r_tok = 100'000'000;
+  busy.limits.k_inflight = kInFlight;
+  busy.seed = busy.limits;
+  Instant now(1h);
+  hg::gate::Pool pool(busy, hg::gate::Birth::created_full, now);
+  std::int64_t number = 0;
+  std::deque<std::string> at_provider;
+  std::deque<hg::gate::AcquireRequest> waiting;
+  const auto ask = [&](hg::gate::AcquireRequest asked) {
+    const hg::gate::AcquireReply reply = pool.acquire(asked, now);
+    if (reply.verdict == hg::gate::Verdict::admitted) {
+      at_provider.push_back(asked.id);
+    } else {
+      waiting.push_back(std::move(asked));
+    }
+  };
+  const auto newcomer = [&] {
+    now = now + 1us;  // First come, first served: no two have one score.
+    hg::gate::AcquireRequest asked = request(++number, 1);
+    asked.shim = fmt::format("bench-{}", number % 10);
+    ask(std::move(asked));
+  };
+  const auto round = [&] {
+    now = now + 1ms;
+    newcomer();
+    hg::gate::SettleRequest settle;
+    settle.id = std::move(at_provider.front());
+    at_provider.pop_front();
+    pool.settle(settle, now);
+    benchmark::DoNotOptimize(pool.take_wake());
+    hg::gate::AcquireRequest head = std::move(waiting.front());
+    waiting.pop_front();
+    ask(std::move(head));
+    benchmark::DoNotOptimize(pool.next_event());
+  };
+  for (std::int64_t i = 0; i < kInFlight + state.range(0); ++i) newcomer();
+  for (int i = 0; i < 60'000; ++i) round();
+  for (auto _ : state) round();
+  if (std::int64_t(waiting.size()) != state.range(0)) state.SkipWithError("the queue moved");
+  state.SetItemsProcessed(state.iterations());
+}
+BENCHMARK(rounds_per_s)->Arg(10)->Arg(500)->Arg(10'000);
 
 // Nothing but the passing of time and the question whom to wake.
 void step(benchmark::State& state) {
