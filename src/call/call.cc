@@ -157,7 +157,11 @@ void Call::on_timer(Instant now) {
     }
   } else if (state_ == State::backing_off) {
     record_.backed_off += now - backing_since_;
-    if (past_hold(now)) {
+    if (past_hold(now) && outage_since_) {
+      record_.outcome = Record::Outcome::upstream_failed;
+      refuse_next_ = OwnRefusal::upstream;
+      release_done();
+    } else if (past_hold(now)) {
       refuse_next_ = OwnRefusal::overload;
       release_done();
       record_.seniority = earned(now);
@@ -170,6 +174,7 @@ void Call::on_timer(Instant now) {
 
 void Call::on_answer(const Answer& answer, Instant now) {
   if (state_ != State::sending) return;
+  outage_since_.reset();
   if (answer.refusal.kind == RefusalKind::overload) {
     ++record_.overloads;
     const Instant until = now + overload_wait(answer.refusal.retry_after);
@@ -193,11 +198,19 @@ void Call::on_answer(const Answer& answer, Instant now) {
   state_ = answer.refusal.kind == RefusalKind::quota ? State::pausing : State::relaying;
 }
 
-void Call::on_no_answer(NoAnswer /*how*/, Instant /*now*/) {
+void Call::on_no_answer(NoAnswer how, Instant now) {
   if (state_ != State::sending) return;
+  settle(Settlement::refund, std::nullopt);
+  if (how == NoAnswer::not_sent) {
+    ++record_.unreachable;
+    back_off_next_ = outage_end(now);
+  }
+  if (back_off_next_) {
+    backing_since_ = now;
+    return;
+  }
   record_.outcome = Record::Outcome::upstream_failed;
   refuse_next_ = OwnRefusal::upstream;
-  settle(Settlement::refund, std::nullopt);
 }
 
 void Call::on_end(const End& end, Instant /*now*/) {
@@ -240,7 +253,7 @@ void Call::on_end(const End& end, Instant /*now*/) {
 void Call::on_client_gone(Instant now) {
   if (client_gone_ || state_ == State::finished) return;
   // Once the answer has ended, only our own books are open: the agent's going changes nothing.
-  if (state_ == State::settling && !refuse_next_) return;
+  if (state_ == State::settling && !refuse_next_ && !back_off_next_) return;
   if (state_ == State::pausing && ended_) return;
   if (state_ == State::giving_back && !refuse_next_ && !back_off_next_) return;
   client_gone_ = true;
@@ -423,6 +436,20 @@ void Call::release_done() {
   } else {
     state_ = State::finished;
   }
+}
+
+// Until when to wait for a provider that could not be reached just now; nothing when it is enough.
+std::optional<Instant> Call::outage_end(Instant now) {
+  if (!outage_since_) {
+    outage_since_ = now;
+    outage_wait_ = std::max(patience_.outage_step, Micros(1ms));  // Never a tight loop.
+  }
+  const Instant until = now + scaled(outage_wait_, rng_.uniform(0.8, 1.2));
+  outage_wait_ *= 2;
+  if (until >= *outage_since_ + patience_.outage_max || until >= hold_deadline()) {
+    return std::nullopt;
+  }
+  return until;
 }
 
 Micros Call::overload_wait(std::optional<Micros> retry_after) {

@@ -51,13 +51,19 @@ struct Patience {
   // than a third of the hold cap. A provider's retry-after takes its place: see on_answer.
   Micros overload_step{30'000'000};
   Micros overload_wait_max{90'000'000};
+  // A provider that cannot be reached was asked nothing: the call gives its admission back, waits
+  // `outage_step`, doubled each time and jittered by +-20 %, and asks anew, until `outage_max` has
+  // passed since it was first unreachable.
+  Micros outage_step{500'000};
+  Micros outage_max{20'000'000};
   Micros quota_pause{600'000'000};  // How long an exhausted quota pauses the pool.
 };
 
 enum class Do : std::uint8_t {
   ask,         // Ask the gate with `ask`; then on_reply.
   wait,        // Held: sleep until `until` or until woken by the store; then on_timer.
-  back_off,    // After an overload: sleep until `until`, outside the queue; then on_timer.
+  back_off,    // After an overload, or amid an outage: sleep until `until`, outside the queue; then
+               // on_timer.
   send,        // Admitted: send the request upstream; then on_answer or on_no_answer.
   relay,       // Pass the answer on (its head may go down now); then on_end.
   refuse,      // Answer the agent with an error of our own (`refusal`); then on_done.
@@ -74,7 +80,7 @@ enum class Do : std::uint8_t {
 enum class OwnRefusal : std::uint8_t {
   hold_cap,  // 429, retry-after 30: the queue was longer than this harness can wait.
   overload,  // 429, retry-after 30: the provider refused for load until tries or hold ran out.
-  upstream,  // 502: the provider could not be reached, or closed without a byte.
+  upstream,  // 502: the provider could not be reached for long, or closed without a byte.
 };
 
 [[nodiscard]] const char* to_string(OwnRefusal why);
@@ -135,9 +141,10 @@ struct Record {
   Outcome outcome = Outcome::ok;
   int tries = 0;                            // Times the request went upstream.
   int overloads = 0;                        // Refusals for load absorbed or given up on.
+  int unreachable = 0;                      // Tries that never got to the provider.
   int asks = 0;                             // Questions to the gate.
   Micros waited{0};                         // Held in the queue, all tries together.
-  Micros backed_off{0};                     // Slept after overloads.
+  Micros backed_off{0};                     // Slept after overloads and amid outages.
   gate::Axis last_axis = gate::Axis::none;  // What bound, at the last denial.
   std::int64_t last_place = 0;
   gate::Settlement settled_by = gate::Settlement::refund;
@@ -166,6 +173,10 @@ class Call {
   // follows, until the usual wait is reached. A wait that ends past the hold is not begun.
   // Everything else is passed on.
   void on_answer(const Answer& answer, Instant now);
+
+  // A request that was not sent is tried again like one refused for load, for a while
+  // (Patience::outage_max) and within the hold. One that was sent may have been worked on: it is
+  // not repeated.
   void on_no_answer(NoAnswer how, Instant now);
   void on_end(const End& end, Instant now);
 
@@ -213,6 +224,7 @@ class Call {
   void release_done();
   void refuse(OwnRefusal why, Instant now);
   [[nodiscard]] bool past_hold(Instant now) const { return now >= hold_deadline(); }
+  [[nodiscard]] std::optional<Instant> outage_end(Instant now);
   [[nodiscard]] Micros overload_wait(std::optional<Micros> retry_after);
   [[nodiscard]] Micros earned(Instant now) const;
   [[nodiscard]] gate::AcquireRequest ask(Instant now) const;
@@ -228,14 +240,16 @@ class Call {
   std::string id_;        // Of the present try.
   bool ask_out_ = false;  // The step `ask` was handed out and not replied to.
   bool client_gone_ = false;
-  std::optional<Instant> held_since_;  // While there is a waiter.
-  Instant until_;                      // held, backing_off.
-  Instant backing_since_;              // backing_off.
-  bool leave_timed_out_ = false;       // leaving.
-  bool refund_after_leave_ = false;    // leaving: the ask was out when the client went.
-  gate::SettleRequest settle_;         // settling; also pausing, when the answer has ended.
-  bool ended_ = false;                 // pausing: the answer has ended, settle_ is ready.
-  bool refused_ = false;               // relaying, pausing: the answer is a refusal.
+  std::optional<Instant> held_since_;    // While there is a waiter.
+  Instant until_;                        // held, backing_off.
+  Instant backing_since_;                // backing_off.
+  std::optional<Instant> outage_since_;  // While the provider cannot be reached.
+  Micros outage_wait_{0};                // The next wait amid the outage, before its jitter.
+  bool leave_timed_out_ = false;         // leaving.
+  bool refund_after_leave_ = false;      // leaving: the ask was out when the client went.
+  gate::SettleRequest settle_;           // settling; also pausing, when the answer has ended.
+  bool ended_ = false;                   // pausing: the answer has ended, settle_ is ready.
+  bool refused_ = false;                 // relaying, pausing: the answer is a refusal.
   std::optional<gate::Usage> refusal_usage_;
   OwnRefusal own_refusal_ = OwnRefusal::hold_cap;  // refusing.
   // What follows once nothing is held any longer: one of these, or the end.

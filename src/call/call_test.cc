@@ -618,19 +618,86 @@ TEST(CallTest, SettlementFollowsWhatWasSeen) {
 }
 
 TEST(CallTest, NoByteIsRefundedAndAnsweredByUs) {
-  for (const NoAnswer how : {NoAnswer::not_sent, NoAnswer::no_bytes}) {
-    Call call = sent();
-    call.on_no_answer(how, kStart + 1s);
-    ASSERT_EQ(call.next(kStart + 1s).what, Do::settle);
-    EXPECT_EQ(call.next(kStart + 1s).settle.by, Settlement::refund);
-    call.on_done(kStart + 1s);
-    ASSERT_EQ(call.next(kStart + 1s).what, Do::refuse);
-    EXPECT_EQ(call.next(kStart + 1s).refusal, OwnRefusal::upstream);
-    call.on_done(kStart + 1s);
-    EXPECT_EQ(call.next(kStart + 1s).what, Do::finish);
+  Call call = sent();
+  call.on_no_answer(NoAnswer::no_bytes, kStart + 1s);
+  ASSERT_EQ(call.next(kStart + 1s).what, Do::settle);
+  EXPECT_EQ(call.next(kStart + 1s).settle.by, Settlement::refund);
+  call.on_done(kStart + 1s);
+  ASSERT_EQ(call.next(kStart + 1s).what, Do::refuse);
+  EXPECT_EQ(call.next(kStart + 1s).refusal, OwnRefusal::upstream);
+  call.on_done(kStart + 1s);
+  EXPECT_EQ(call.next(kStart + 1s).what, Do::finish);
+  EXPECT_EQ(call.record().outcome, Record::Outcome::upstream_failed);
+  EXPECT_EQ(call.record().seniority, Micros{0}) << "that is for our own 429s";
+}
+
+// Lets a provider that was sent to be unreachable; answers the moment at which the call asks
+// anew, or nothing when it refuses.
+std::optional<Instant> after_failing_to_reach(Call& call, Instant now) {
+  call.on_no_answer(NoAnswer::not_sent, now);
+  EXPECT_EQ(call.next(now).what, Do::settle);
+  EXPECT_EQ(call.next(now).settle.by, Settlement::refund);
+  call.on_done(now);
+  const Step step = call.next(now);
+  if (step.what == Do::refuse) return std::nullopt;
+  EXPECT_EQ(step.what, Do::back_off);
+  EXPECT_FALSE(call.lease());
+  call.on_timer(step.until);
+  EXPECT_EQ(call.next(step.until).what, Do::ask);
+  call.on_reply(admitted(), step.until);
+  EXPECT_EQ(call.next(step.until).what, Do::send);
+  return step.until;
+}
+
+TEST(CallTest, AProviderThatCannotBeReachedIsTriedAgainForAWhile) {
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    Call call = sent(540s, seed);
+    Instant now = kStart;
+    Micros last{0};
+    for (;;) {
+      const std::optional<Instant> next = after_failing_to_reach(call, now);
+      if (!next) break;
+      EXPECT_GE(*next - now, last) << "waits grow";
+      last = *next - now;
+      now = *next;
+    }
+    EXPECT_GE(now - kStart, Micros{5s}) << "a blip of 5 s is waited out";
+    EXPECT_LT(now - kStart, Micros{20s}) << "an outage is said soon enough";
+    EXPECT_EQ(call.next(now).refusal, OwnRefusal::upstream);
+    call.on_done(now);
+    EXPECT_EQ(call.next(now).what, Do::finish);
     EXPECT_EQ(call.record().outcome, Record::Outcome::upstream_failed);
-    EXPECT_EQ(call.record().seniority, Micros{0}) << "that is for our own 429s";
+    EXPECT_EQ(call.record().overloads, 0) << "that is no refusal of the provider's";
+    EXPECT_EQ(call.record().unreachable, call.record().tries);
   }
+}
+
+TEST(CallTest, AnOutageThatEndsLeavesNoTrace) {
+  Call call = sent();
+  const std::optional<Instant> next = after_failing_to_reach(call, kStart);
+  ASSERT_TRUE(next);
+  call.on_answer(answer(RefusalKind::none, 200), *next);
+  ASSERT_EQ(call.next(*next).what, Do::relay);
+  call.on_end(end(How::complete), *next);
+  EXPECT_EQ(call.next(*next).what, Do::settle);
+  call.on_done(*next);
+  EXPECT_EQ(call.record().outcome, Record::Outcome::ok);
+}
+
+TEST(CallTest, AnOutageIsNotWaitedOutPastTheHold) {
+  Call call = sent(2s);
+  EXPECT_FALSE(after_failing_to_reach(call, kStart + 1'900ms));
+  EXPECT_EQ(call.next(kStart + 1'900ms).refusal, OwnRefusal::upstream);
+  // Nor when the sleep took longer than it should have.
+  Call late = sent(2s);
+  late.on_no_answer(NoAnswer::not_sent, kStart);
+  late.on_done(kStart);
+  ASSERT_EQ(late.next(kStart).what, Do::back_off);
+  late.on_timer(kStart + 3s);
+  EXPECT_EQ(late.next(kStart + 3s).what, Do::refuse);
+  EXPECT_EQ(late.next(kStart + 3s).refusal, OwnRefusal::upstream);
+  late.on_done(kStart + 3s);
+  EXPECT_EQ(late.record().outcome, Record::Outcome::upstream_failed);
 }
 
 TEST(CallTest, AnOverloadInsideAStreamIsCountedAndSettled) {

@@ -487,6 +487,7 @@ void Shim::State::fill_setup(CallSetup& setup, const Caller& caller, const Heade
                                       config.patience);
   if (config.hold_cap) setup.patience.hold_cap = *config.hold_cap;
   if (config.overload_step) setup.patience.overload_step = *config.overload_step;
+  if (config.outage_max) setup.patience.outage_max = *config.outage_max;
 
   CallEntry& entry = setup.entry;
   entry.id = setup.demand.id_prefix;

@@ -78,6 +78,8 @@ class ShimBench : public testing::Test {
   // tokens, refilled by one token a second.
   void start(Tokens burst = 1'000'000);
   void TearDown() override;
+  // The provider's server; 0: on a port that the kernel picks. start() does it.
+  void open_provider(std::uint16_t port);
 
   [[nodiscard]] net::RequestHead request(std::string_view method, std::string_view target) const;
   [[nodiscard]] Result<net::FetchedResponse> fetch(const net::RequestHead& head,

@@ -148,13 +148,17 @@ ShimBench::ShimBench() {
 
 ShimBench::~ShimBench() { std::remove(log_path_.c_str()); }
 
-void ShimBench::start(Tokens burst) {
+void ShimBench::open_provider(std::uint16_t port) {
   provider_server_ = std::make_unique<net::Server>(
       loop_.executor(), net::ServerConfig(),
       [this](net::ServerExchange& exchange) { return serve_provider(&provider_, &exchange); });
-  const Result<std::uint16_t> provider_port = provider_server_->listen_loopback(0);
+  const Result<std::uint16_t> provider_port = provider_server_->listen_loopback(port);
   ASSERT_TRUE(provider_port) << provider_port.error().detail;
   provider_port_ = *provider_port;
+}
+
+void ShimBench::start(Tokens burst) {
+  open_provider(0);
   if (config_.upstreams.empty()) {
     Upstream upstream;
     upstream.name = "lab";

@@ -60,6 +60,7 @@ struct ShimConfig {
   call::PatienceLimits patience;
   std::optional<Micros> hold_cap;       // Overrides the harness profiles.
   std::optional<Micros> overload_step;  // Overrides call::Patience::overload_step.
+  std::optional<Micros> outage_max;     // Overrides call::Patience::outage_max.
 };
 
 }  // namespace hg::proxy

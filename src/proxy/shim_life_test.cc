@@ -103,6 +103,25 @@ TEST_F(ShimLifeTest, AnEndlessOverloadBecomesOurOwnRefusal) {
   EXPECT_EQ(drawn(), 0);
 }
 
+TEST_F(ShimLifeTest, AProviderThatIsAwayForAMomentIsWaitedFor) {
+  start();
+  loop_.run(provider_server_->stop(0s));
+  Background agent;
+  net::RequestHead head = request("POST", "/v1/messages");
+  tasks_.spawn("agent", fetch_into(&agent_, shim_url_, head, anthropic_body(true), &agent));
+  until("it is noticed", [&] { return up_.stats().connect_failures > 0; });
+  EXPECT_FALSE(agent.answer);
+  open_provider(provider_port_);
+  until("an answer", [&] { return agent.answer.has_value(); });
+  ASSERT_TRUE(*agent.answer);
+  EXPECT_EQ((*agent.answer)->head.status, 200);
+  EXPECT_EQ((*agent.answer)->body, whole(anthropic_stream()));
+  EXPECT_EQ(provider_.seen.size(), 1U);
+  EXPECT_EQ(drawn(), 120);
+  EXPECT_EQ(lines().at(0).at("overloads").as_int64(), 0);
+  EXPECT_GT(lines().at(0).at("tries").as_int64(), 1);
+}
+
 TEST_F(ShimLifeTest, AnExhaustedQuotaIsPassedOnAndPausesThePool) {
   Scripted quota = overload(429);
   quota.pieces = {R"({"error":{"message":"You exceeded your current quota",)"
