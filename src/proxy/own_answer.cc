@@ -21,7 +21,7 @@ net::Task<Result<void>> send_own(net::ServerExchange& exchange, const OwnAnswer&
   }
   if (answer.status == 426) head.headers.add("upgrade", "HTTP/1.1");
   const std::string body = wire::error_body(answer.dialect, answer.status, answer.code,
-                                            answer.message);
+                                            answer.message, answer.retry_after);
   Result<void> sent = co_await exchange.reply(std::move(head), body);
   co_return sent;
 }

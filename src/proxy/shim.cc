@@ -214,9 +214,13 @@ const wire::ProviderProfile& Shim::State::provider_of(const Upstream& upstream) 
 const Upstream& Shim::State::choose_upstream(const Caller& caller) const {
   if (const Upstream* named = find_upstream(config.default_upstream)) return *named;
   const wire::Dialect wanted = caller.dialect;
+  if (wanted == wire::Dialect::other) return config.upstreams.front();
+  // One whose main dialect it is before one that speaks it too.
   for (const Upstream& upstream : config.upstreams) {
-    const bool speaks = provider_of(upstream).main_dialect == wanted;
-    if (speaks && wanted != wire::Dialect::other) return upstream;
+    if (provider_of(upstream).main_dialect == wanted) return upstream;
+  }
+  for (const Upstream& upstream : config.upstreams) {
+    if (provider_of(upstream).speaks(wanted)) return upstream;
   }
   return config.upstreams.front();
 }
@@ -394,7 +398,7 @@ OrRefused<wire::RequestFacts> Shim::State::facts_of(const net::RequestHead& head
     return facts_by_size(body, kExpansion);
   }
   const std::string& text = coded ? *plain : body;
-  Result<wire::RequestFacts> facts = wire::read_request(caller.endpoint.dialect, text);
+  Result<wire::RequestFacts> facts = wire::read_request(caller.endpoint, text);
   if (facts) return std::move(*facts);
   if (caller.endpoint.dialect == wire::Dialect::other) return facts_by_size(text, 1);
   return refused(400, "bad-request", "Headgate cannot read this request: " + facts.error().detail);

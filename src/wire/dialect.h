@@ -20,6 +20,8 @@ namespace hg::wire {
 enum class Dialect : std::uint8_t {
   anthropic_messages,
   openai_chat,
+  openai_responses,
+  gemini_generate,
   other,  // Not understood: passed through, paced by size if it generates.
 };
 
@@ -31,6 +33,8 @@ struct Endpoint {
   Dialect dialect = Dialect::other;
   bool generates = false;  // Paced; everything else (model lists, token counts, probes) passes
                            // free.
+  std::string model;       // Where the path names it (Gemini, Azure, Amazon); else "".
+  bool streams = false;    // The path asks for a stream.
 };
 [[nodiscard]] Endpoint classify(std::string_view method, std::string_view path);
 
@@ -66,13 +70,17 @@ struct RequestFacts {
 // number of any size, any nesting, a key that is there twice (the last counts). O(n), one pass, or
 // two for the unusual; `body` needs no padding.
 [[nodiscard]] Result<RequestFacts> read_request(Dialect dialect, std::string_view body);
+// The same, with what the path already said.
+[[nodiscard]] Result<RequestFacts> read_request(const Endpoint& endpoint, std::string_view body);
 
 // Tokens as the provider reported them, dialects made equal: prompt parts do not overlap.
 struct UsageReport {
-  std::optional<Tokens> uncached;  // Prompt tokens not read from cache (cache writes are among
-                                   // them).
-  std::optional<Tokens> cached;    // Prompt tokens read from cache.
-  std::optional<Tokens> output;    // Generated tokens, reasoning included.
+  std::optional<Tokens> uncached;     // Prompt tokens not read from cache (cache writes are among
+                                      // them).
+  std::optional<Tokens> cached;       // Prompt tokens read from cache.
+  std::optional<Tokens> output;       // Generated tokens, reasoning included.
+  std::optional<Tokens> cache_write;  // Of the uncached ones, those written to the cache.
+  std::optional<Tokens> reasoning;    // Of the output, what was thought and not said.
 
   [[nodiscard]] bool any() const { return uncached || cached || output; }
   friend bool operator==(const UsageReport&, const UsageReport&) = default;

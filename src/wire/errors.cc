@@ -1,5 +1,7 @@
 #include "wire/errors.h"
 
+#include <fmt/core.h>
+
 #include <boost/json.hpp>
 
 namespace hg::wire {
@@ -30,6 +32,44 @@ std::string_view openai_type(int status) {
   }
 }
 
+// google.rpc's name for it.
+std::string_view google_status(int status) {
+  switch (status) {
+    case 400:
+    case 413: return "INVALID_ARGUMENT";
+    case 401: return "UNAUTHENTICATED";
+    case 403: return "PERMISSION_DENIED";
+    case 404: return "NOT_FOUND";
+    case 429: return "RESOURCE_EXHAUSTED";
+    case 503: return "UNAVAILABLE";
+    case 504: return "DEADLINE_EXCEEDED";
+    default: return status >= 500 ? "INTERNAL" : "INVALID_ARGUMENT";
+  }
+}
+
+// Gemini CLI and Google's SDKs read the delay from the body alone.
+json::object google_error(int status, std::string_view code, std::string_view text,
+                          std::optional<Micros> retry_after) {
+  json::array details;
+  json::object info;
+  info["@type"] = "type.googleapis.com/google.rpc.ErrorInfo";
+  info["reason"] = code;
+  info["domain"] = "headgate";
+  details.push_back(std::move(info));
+  if (retry_after) {
+    json::object retry;
+    retry["@type"] = "type.googleapis.com/google.rpc.RetryInfo";
+    retry["retryDelay"] = fmt::format("{}s", (retry_after->count() + 999'999) / 1'000'000);
+    details.push_back(std::move(retry));
+  }
+  json::object error;
+  error["code"] = status;
+  error["message"] = text;
+  error["status"] = google_status(status);
+  error["details"] = std::move(details);
+  return error;
+}
+
 // Text that came from outside may hold anything; a JSON string may not.
 std::string printable(std::string_view text) {
   std::string result;
@@ -42,8 +82,8 @@ std::string printable(std::string_view text) {
 
 }  // namespace
 
-std::string error_body(Dialect dialect, int status, std::string_view code,
-                       std::string_view message) {
+std::string error_body(Dialect dialect, int status, std::string_view code, std::string_view message,
+                       std::optional<Micros> retry_after) {
   std::string text = printable(message);
   if (!text.starts_with("Headgate: ")) text = "Headgate: " + text;
   const std::string own_code = "headgate_" + printable(code);
@@ -54,6 +94,10 @@ std::string error_body(Dialect dialect, int status, std::string_view code,
     error["message"] = text;
     error["code"] = own_code;
     return json::serialize(json::object{{"type", "error"}, {"error", std::move(error)}});
+  }
+  if (dialect == Dialect::gemini_generate) {
+    return json::serialize(
+        json::object{{"error", google_error(status, own_code, text, retry_after)}});
   }
   error["message"] = text;
   error["type"] = openai_type(status);

@@ -45,7 +45,7 @@ void JsonScan::byte(char c) {
     if (ends) {
       in_string_ = false;
       in_key_ = false;
-    } else if (in_key_ && key_.size() <= 8) {
+    } else if (in_key_ && key_.size() <= kLongestName) {
       key_ += c;
     }
     return;

@@ -20,18 +20,21 @@ class JsonScan {
   [[nodiscard]] const std::optional<std::string>& usage() const { return found_[0]; }
   [[nodiscard]] const std::optional<std::string>& error() const { return found_[1]; }
   [[nodiscard]] const std::optional<std::string>& x_groq() const { return found_[2]; }
+  [[nodiscard]] const std::optional<std::string>& usage_metadata() const { return found_[3]; }
 
   // The outermost object was closed.
   [[nodiscard]] bool closed() const { return closed_; }
 
  private:
-  static constexpr std::array<std::string_view, 3> kNames = {"usage", "error", "x_groq"};
+  static constexpr std::array<std::string_view, 4> kNames = {"usage", "error", "x_groq",
+                                                             "usageMetadata"};
+  static constexpr std::size_t kLongestName = 13;
   static constexpr std::size_t kMostValueBytes = 64 * 1024;
 
   void byte(char c);
   void end_value();
 
-  std::array<std::optional<std::string>, 3> found_;
+  std::array<std::optional<std::string>, kNames.size()> found_;
   std::string key_;    // The present member's name, as far as it can be one of kNames.
   std::string value_;  // Of the wanted member that is being read.
   std::size_t wanted_ = kNames.size();

@@ -113,6 +113,18 @@ Tokens tile_image(const TileRule& rule, const std::optional<ImageSize>& size, bo
   return rule.base + std::min(tiles, kMostTiles) * rule.tile;
 }
 
+// Gemini: 258 tokens up to 384 pixels a side, else for each tile of 768 pixels.
+constexpr Tokens kGeminiTile = 258;
+constexpr Tokens kGeminiUnknown = 6 * kGeminiTile;
+
+Tokens gemini_image(const std::optional<ImageSize>& size) {
+  if (!size) return kGeminiUnknown;
+  if (size->width <= 384 && size->height <= 384) return kGeminiTile;
+  const Tokens tiles = ceil_ratio(static_cast<double>(size->width) / 768.0) *
+                       ceil_ratio(static_cast<double>(size->height) / 768.0);
+  return std::min(tiles, Tokens{64}) * kGeminiTile;
+}
+
 Tokens patch_image(const PatchRule& rule, const std::optional<ImageSize>& size) {
   std::int64_t patches = rule.budget;
   if (size) {
@@ -173,6 +185,7 @@ Tokens image_tokens(Dialect dialect, std::string_view model, const std::optional
   if (dialect == Dialect::anthropic_messages || model.starts_with("claude")) {
     return anthropic_image(model, size);
   }
+  if (dialect == Dialect::gemini_generate || model.starts_with("gemini")) return gemini_image(size);
   for (const PatchRule& rule : kPatchRules) {
     if (model.starts_with(rule.model)) return patch_image(rule, size);
   }

@@ -15,7 +15,9 @@
 namespace hg::wire {
 namespace {
 
-const std::vector<std::string_view> kDialects = {"anthropic_messages", "openai_chat", "other"};
+// In the order of the enum.
+const std::vector<std::string_view> kDialects = {"anthropic_messages", "openai_chat",
+                                                 "openai_responses", "gemini_generate", "other"};
 const std::vector<std::string_view> kStreamUsages = {"ask", "leave", "learn"};
 const std::vector<std::string_view> kMeanings = {"overload", "quota", "request", "server"};
 constexpr std::string_view kGeneric = "generic";
@@ -102,6 +104,18 @@ void read_provider(TomlTable& table, ProviderProfile& profile) {
   for (std::string& host : profile.hosts) host = to_lower(host);
   table.text("default_upstream", profile.default_upstream);
   read_dialect(table, profile.main_dialect);
+  std::vector<std::string> also;
+  table.texts("also_speaks", also);
+  for (const std::string& name : also) {
+    const auto at = std::ranges::find(kDialects, name);
+    if (at == kDialects.end()) {
+      table.complain(
+          "\"also_speaks\" names dialects: anthropic_messages, openai_chat, openai_responses, "
+          "gemini_generate");
+      continue;
+    }
+    profile.also_speaks.push_back(static_cast<Dialect>(at - kDialects.begin()));
+  }
   table.texts("auth_headers", profile.auth_headers);
   table.flag("retry_after_marks_own", profile.retry_after_marks_own);
   if (const auto place = table.choice("stream_usage", kStreamUsages)) {
@@ -214,6 +228,7 @@ ProviderProfile& provider_of_name(std::vector<ProviderProfile>& profiles, const 
   fresh.name = name;
   fresh.hosts.clear();
   fresh.default_upstream.clear();
+  fresh.also_speaks.clear();
   fresh.families.clear();
   fresh.refusals.clear();  // Those of "generic" are appended to every profile at the end.
   profiles.push_back(std::move(fresh));
@@ -305,6 +320,10 @@ Result<Draft> read_all(const std::vector<ProfileText>& more) {
 }
 
 }  // namespace
+
+bool ProviderProfile::speaks(Dialect dialect) const {
+  return dialect == main_dialect || std::ranges::find(also_speaks, dialect) != also_speaks.end();
+}
 
 const Profiles& Profiles::built_in() {
   static const Profiles profiles = [] {

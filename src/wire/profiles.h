@@ -51,6 +51,8 @@ struct ProviderProfile {
   std::vector<std::string> hosts;  // Upstream hosts this profile is for, exact or "*.suffix".
   std::string default_upstream;    // "https://api.anthropic.com"; "" when there is none.
   Dialect main_dialect = Dialect::other;
+  std::vector<Dialect> also_speaks;  // Besides that one.
+  [[nodiscard]] bool speaks(Dialect dialect) const;
   std::int64_t weight_cached_ppm = 1'000'000;  // What a cached token draws from the limit.
   std::int64_t weight_output_ppm = 0;
   bool reserves_max_output = false;  // The declared output limit counts until settled.

@@ -243,7 +243,7 @@ TEST(ProfilesTest, FaultsNameFileLineAndWhatIsAllowed) {
       {"rate of zero", "provider = \"x\"\n[start]\ntokens_per_second = 0\n",
        "mine.toml:3:", "from 1 to"},
       {"a wrong word", "provider = \"x\"\ndialect = \"grpc\"\n",
-       "mine.toml:2:", "\"anthropic_messages\", \"openai_chat\", \"other\""},
+       "mine.toml:2:", "\"openai_responses\", \"gemini_generate\", \"other\""},
       {"a rule that means nothing", "provider = \"x\"\n[[refusal]]\nstatus = [429]\n",
        "mine.toml:2:", "overload, quota, request or server"},
       {"text that gives up alone",

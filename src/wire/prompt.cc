@@ -112,14 +112,15 @@ void Prompt::image(std::string_view base64_or_url, bool low_detail) {
        base64_or_url);
 }
 
-void Prompt::media(std::string_view media_type, std::string_view base64) {
+void Prompt::media(std::string_view media_type, std::string_view base64, std::string_view name) {
   const auto length = static_cast<std::int64_t>(base64.size());
+  const std::string_view identity = base64.empty() ? name : base64;
   if (media_type.starts_with("image/")) {
-    image(base64, false);
+    image(identity, false);
   } else if (media_type.starts_with("audio/") || media_type.starts_with("video/")) {
-    flat(audio_tokens(length), base64);
+    flat(audio_tokens(length), identity);
   } else {
-    flat(document_tokens(length), base64);
+    flat(document_tokens(length), identity);
   }
 }
 
@@ -180,7 +181,7 @@ void Prompt::part(const dom::object& part) {
   } else if (type == "refusal") {
     text(string_of(last_of(part, "refusal")));
   } else {
-    loose_object(part);
+    this->object(part);
   }
 }
 
@@ -210,7 +211,7 @@ void Prompt::loose(const dom::element& value) {
   dom::array array;
   std::string_view string;
   if (value.get(object) == simdjson::SUCCESS) {
-    loose_object(object);
+    this->object(object);
   } else if (value.get(array) == simdjson::SUCCESS) {
     for (const dom::element member : array) loose(member);
   } else if (value.get(string) == simdjson::SUCCESS) {
@@ -222,7 +223,7 @@ void Prompt::loose(const dom::element& value) {
   }
 }
 
-void Prompt::loose_object(const dom::object& object) {
+void Prompt::object(const dom::object& object) {
   // Anthropic's, Gemini's and Google's other spelling of the type of embedded data.
   std::string_view media_type = string_of(last_of(object, "media_type"));
   if (media_type.empty()) media_type = string_of(last_of(object, "mimeType"));

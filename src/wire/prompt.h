@@ -47,19 +47,27 @@ class Prompt {
 
   void message(const simdjson::dom::object& message);
 
+  // One part of a message: text, media, a tool's use or its result.
+  void part(const simdjson::dom::object& part);
+
+  // A tool's name and arguments.
+  void function_call(const simdjson::dom::object& call);
+
+  // An object of unknown shape, as `loose`.
+  void object(const simdjson::dom::object& object);
+
+  // `media_type` as "image/png"; `base64` is "" when the part only names a file, `name` then.
+  void media(std::string_view media_type, std::string_view base64, std::string_view name = {});
+  void image(std::string_view base64_or_url, bool low_detail);
+
   [[nodiscard]] std::int64_t chars() const { return chars_; }
   [[nodiscard]] Tokens flat_tokens() const { return flat_tokens_; }
   [[nodiscard]] std::int64_t flat_parts() const { return flat_parts_; }
   [[nodiscard]] std::uint64_t hash() const { return hash_.value(); }
 
  private:
-  void part(const simdjson::dom::object& part);
   void tool_calls(const simdjson::dom::element& calls);
-  void function_call(const simdjson::dom::object& call);
-  void image(std::string_view base64_or_url, bool low_detail);
-  void media(std::string_view media_type, std::string_view base64);
   void source(const simdjson::dom::object& source, std::string_view kind);
-  void loose_object(const simdjson::dom::object& object);
 
   void flat(Tokens tokens, std::string_view identity) {
     flat_tokens_ += tokens;

@@ -13,15 +13,12 @@
 #include "wire/json_mend.h"
 #include "wire/json_read.h"
 #include "wire/prompt.h"
+#include "wire/request_shapes.h"
 
 namespace hg::wire {
 namespace {
 
 namespace dom = simdjson::dom;
-
-// Prompts of more messages than this keep their hash, but no further prefix blocks: a body of 64
-// MiB could hold millions.
-constexpr std::size_t kMostBlocks = 16'384;
 
 // The fields of a body that are read; of one that is there twice the last, as providers do.
 struct Fields {
@@ -142,11 +139,6 @@ Result<void> read_chat(Dialect dialect, const Fields& fields, RequestFacts& fact
   model_hash.add(facts.model);
   Prompt prompt(dialect, facts.model, model_hash.value());
 
-  const auto end_block = [&] {
-    if (facts.prefix.size() >= kMostBlocks) return;
-    facts.prefix.push_back({prompt.hash(), prompt.chars(), prompt.flat_tokens()});
-  };
-
   // The order in which providers lay a prompt out, and with which caches break.
   for (const auto& field : {fields.tools, fields.functions}) {
     if (field) prompt.structured(*field);
@@ -161,7 +153,7 @@ Result<void> read_chat(Dialect dialect, const Fields& fields, RequestFacts& fact
       prompt.structured(schema);
     }
   }
-  end_block();
+  end_block(prompt, facts);
 
   for (const dom::element element : messages) {
     dom::object message;
@@ -169,12 +161,9 @@ Result<void> read_chat(Dialect dialect, const Fields& fields, RequestFacts& fact
       return fail(Errc::invalid, "every one of \"messages\" must be an object");
     }
     prompt.message(message);
-    end_block();
+    end_block(prompt, facts);
   }
-  facts.text_chars = prompt.chars();
-  facts.flat_tokens = prompt.flat_tokens();
-  facts.flat_parts = prompt.flat_parts();
-  facts.prompt_hash = prompt.hash();
+  end_prompt(prompt, facts);
   facts.conversation_hash = conversation_of(dialect, fields, messages);
   return {};
 }
@@ -193,15 +182,30 @@ void read_other(const dom::object& body, RequestFacts& facts) {
       prompt.loose(value);
     }
   }
+  end_prompt(prompt, facts);
+}
+
+}  // namespace
+
+void end_block(const Prompt& prompt, RequestFacts& facts) {
+  if (facts.prefix.size() >= kMostBlocks) return;
+  facts.prefix.push_back({prompt.hash(), prompt.chars(), prompt.flat_tokens()});
+}
+
+void end_prompt(const Prompt& prompt, RequestFacts& facts) {
   facts.text_chars = prompt.chars();
   facts.flat_tokens = prompt.flat_tokens();
   facts.flat_parts = prompt.flat_parts();
   facts.prompt_hash = prompt.hash();
 }
 
-}  // namespace
-
 Result<RequestFacts> read_request(Dialect dialect, std::string_view body) {
+  Endpoint endpoint;
+  endpoint.dialect = dialect;
+  return read_request(endpoint, body);
+}
+
+Result<RequestFacts> read_request(const Endpoint& endpoint, std::string_view body) {
   if (body.empty()) return fail(Errc::invalid, "the body is empty");
   dom::parser parser;
   dom::element root;
@@ -220,15 +224,34 @@ Result<RequestFacts> read_request(Dialect dialect, std::string_view body) {
   if (root.get(object) != simdjson::SUCCESS) {
     return fail(Errc::invalid, "the body must be a JSON object");
   }
-  const Fields fields = fields_of(object);
+  // Google's Code Assist wraps the request and names the model beside it.
+  dom::object inner = object;
+  if (endpoint.dialect == Dialect::gemini_generate) {
+    if (dom::object wrapped; last_of(object, "request").get(wrapped) == simdjson::SUCCESS) {
+      inner = wrapped;
+    }
+  }
+  Fields fields = fields_of(object);
+  if (dom::element config; last_of(inner, "generationConfig").get(config) == simdjson::SUCCESS) {
+    fields.generation_config = config;
+  }
 
   RequestFacts facts;
   if (auto head = read_head(fields, facts); !head) return std::unexpected(head.error());
-  if (dialect == Dialect::other) {
-    read_other(object, facts);
-    return facts;
+  // Gemini's body may name the model too; the path decides. Elsewhere it only fills the gap.
+  const bool by_path = endpoint.dialect == Dialect::gemini_generate && !endpoint.model.empty();
+  if (by_path || facts.model.empty()) facts.model = endpoint.model;
+  facts.stream = facts.stream || endpoint.streams;
+
+  Result<void> prompt;
+  switch (endpoint.dialect) {
+    case Dialect::anthropic_messages:
+    case Dialect::openai_chat: prompt = read_chat(endpoint.dialect, fields, facts); break;
+    case Dialect::openai_responses: prompt = read_responses(object, facts); break;
+    case Dialect::gemini_generate: prompt = read_gemini(inner, facts); break;
+    case Dialect::other: read_other(object, facts); break;
   }
-  if (auto chat = read_chat(dialect, fields, facts); !chat) return std::unexpected(chat.error());
+  if (!prompt) return std::unexpected(prompt.error());
   return facts;
 }
 

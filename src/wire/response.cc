@@ -10,154 +10,85 @@
 #include <utility>
 
 #include "base/text.h"
+#include "wire/aws_frames.h"
 #include "wire/dialect.h"
+#include "wire/json_elements.h"
 #include "wire/json_mend.h"
+#include "wire/json_read.h"
 #include "wire/json_scan.h"
+#include "wire/output_shapes.h"
 #include "wire/sse.h"
+#include "wire/usage.h"
 
 namespace hg::wire {
 namespace {
 
 namespace dom = simdjson::dom;
-using Found = simdjson::simdjson_result<dom::element>;
-
 constexpr std::size_t kMostHeldBytes = 1024 * 1024;
 
 bool found_object(const Found& value, dom::object& object) {
   return value.get(object) == simdjson::SUCCESS;
 }
 
-std::string_view string_of(const Found& value) {
-  std::string_view text;
-  return value.get(text) == simdjson::SUCCESS ? text : std::string_view{};
-}
-
-// A reported count; absent, null, negative or not a number is no report.
-std::optional<Tokens> count_of(const Found& value) {
-  if (std::int64_t number = 0; value.get(number) == simdjson::SUCCESS) {
-    if (number < 0 || number > kMaxExact) return std::nullopt;
-    return number;
-  }
-  if (double number = 0; value.get(number) == simdjson::SUCCESS) {
-    // Some gateways write counts as 12.0.
-    if (!(number >= 0) || number > static_cast<double>(kMaxExact)) return std::nullopt;
-    return static_cast<Tokens>(std::llround(number));
-  }
-  return std::nullopt;
-}
-
-std::optional<Tokens> first_count(std::initializer_list<Found> places) {
-  for (const Found& place : places) {
-    if (const auto count = count_of(place)) return count;
-  }
-  return std::nullopt;
-}
-
-// Bytes of text anywhere inside; ids, types and signatures are not text.
-std::int64_t text_bytes(const dom::element& value) {
-  dom::object object;
-  dom::array array;
-  std::string_view text;
-  std::int64_t sum = 0;
-  if (value.get(text) == simdjson::SUCCESS) {
-    sum = static_cast<std::int64_t>(text.size());
-  } else if (value.get(array) == simdjson::SUCCESS) {
-    for (const dom::element member : array) sum += text_bytes(member);
-  } else if (value.get(object) == simdjson::SUCCESS) {
-    for (const auto& [key, member] : object) {
-      if (key == "type" || key == "id" || key == "signature" || key == "role" || key == "data" ||
-          key == "format" || key == "encrypted_content" || key == "tool_use_id") {
-        continue;
-      }
-      sum += text_bytes(member);
-    }
-  }
-  return sum;
-}
-
-std::int64_t text_bytes(const Found& value) {
-  dom::element element;
-  return value.get(element) == simdjson::SUCCESS ? text_bytes(element) : 0;
-}
-
-// What usage objects said, field by field: set, never added; null and absent leave what was there.
-struct Counts {
-  std::optional<Tokens> prompt;       // OpenAI: cached ones included. Anthropic: excluded.
-  std::optional<Tokens> cache_write;  // Anthropic only.
-  std::optional<Tokens> cached;
-  std::optional<Tokens> output;
+// How the body is cut into objects.
+enum class Cut : std::uint8_t {
+  body,      // One object.
+  events,    // An event stream.
+  elements,  // A list that streams its elements.
+  frames,    // Amazon's binary events.
 };
 
-void set(std::optional<Tokens>& field, const std::optional<Tokens>& reported) {
-  if (reported) field = reported;
-}
-
-void read_anthropic_usage(const dom::object& usage, Counts& counts) {
-  set(counts.prompt, count_of(usage["input_tokens"]));
-  auto cache_write = count_of(usage["cache_creation_input_tokens"]);
-  if (!cache_write) {
-    const Found parts = usage["cache_creation"];
-    const auto short_lived = count_of(parts["ephemeral_5m_input_tokens"]);
-    const auto long_lived = count_of(parts["ephemeral_1h_input_tokens"]);
-    if (short_lived || long_lived) cache_write = short_lived.value_or(0) + long_lived.value_or(0);
-  }
-  set(counts.cache_write, cache_write);
-  set(counts.cached, count_of(usage["cache_read_input_tokens"]));
-  set(counts.output, count_of(usage["output_tokens"]));
-}
-
-void read_openai_usage(const dom::object& usage, Counts& counts) {
-  // The second name is that of gateways and of the Responses API, the third Cohere's.
-  const auto prompt = first_count({usage["prompt_tokens"], usage["input_tokens"],
-                                   usage["tokens"]["input_tokens"], usage["promptTokenCount"]});
-  set(counts.prompt, prompt);
-  set(counts.cached, first_count({usage["prompt_tokens_details"]["cached_tokens"],
-                                  usage["prompt_token_details"]["cached_tokens"],  // Mistral's
-                                                                                   // spelling.
-                                  usage["input_tokens_details"]["cached_tokens"],
-                                  usage["prompt_cache_hit_tokens"],  // DeepSeek.
-                                  usage["num_cached_tokens"],        // Mistral.
-                                  usage["cached_tokens"],            // Moonshot, Cohere.
-                                  usage["cachedContentTokenCount"]}));
-  auto output = first_count({usage["completion_tokens"], usage["output_tokens"],
-                             usage["tokens"]["output_tokens"], usage["candidatesTokenCount"]});
-  // xAI and Gemini leave the reasoning out of the output, but not out of the total.
-  const auto total = first_count({usage["total_tokens"], usage["totalTokenCount"]});
-  if (total && prompt && *total >= *prompt) {
-    output = std::max(output.value_or(0), *total - *prompt);
-  }
-  set(counts.output, output);
-}
-
-UsageReport to_report(Dialect dialect, const Counts& counts) {
-  UsageReport report;
-  report.cached = counts.cached;
-  report.output = counts.output;
-  if (dialect == Dialect::anthropic_messages) {
-    if (counts.prompt || counts.cache_write) {
-      report.uncached = counts.prompt.value_or(0) + counts.cache_write.value_or(0);
-    }
-  } else if (counts.prompt) {
-    report.uncached = std::max(Tokens{0}, *counts.prompt - counts.cached.value_or(0));
-  }
-  return report;
-}
-
-bool is_event_stream(std::string_view content_type) {
+Cut cut_of(std::string_view content_type) {
   const std::string_view type = trim(content_type.substr(0, content_type.find(';')));
-  return iequals(type, "text/event-stream");
+  if (iequals(type, "text/event-stream")) return Cut::events;
+  if (iequals(type, "application/vnd.amazon.eventstream")) return Cut::frames;
+  return Cut::body;
+}
+
+// Of the standard alphabet; up to the first byte that is none of it.
+std::string decode_base64(std::string_view text) {
+  constexpr std::string_view
+      kDigits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string bytes;
+  std::uint32_t bits = 0;
+  int held = 0;
+  for (const char c : text) {
+    const std::size_t digit = kDigits.find(c);
+    if (digit == std::string_view::npos) break;
+    bits = (bits << 6U) | static_cast<std::uint32_t>(digit);
+    held += 6;
+    if (held < 8) continue;
+    held -= 8;
+    bytes += static_cast<char>((bits >> static_cast<unsigned>(held)) & 0xFFU);
+  }
+  return bytes;
+}
+
+// A message of a provider as a JSON string's inside.
+std::string quoted(std::string_view text) {
+  std::string result;
+  for (const char c : text) {
+    if (c == '"' || c == '\\') result += '\\';
+    if (static_cast<unsigned char>(c) >= 0x20) result += c;
+  }
+  return result;
 }
 
 }  // namespace
 
 struct ResponseReader::State {
-  State(Dialect of, bool stream)
+  State(Dialect of, Cut as)
       : dialect(of),
-        streaming(stream),
-        sse([this](const SseEvent& event) { on_event(event); }, kMostHeldBytes) {}
+        cut(as),
+        sniffed(as == Cut::frames),
+        sse([this](const SseEvent& event) { on_event(event); }, kMostHeldBytes),
+        elements([this](std::string_view text) { on_element(text); }, kMostHeldBytes),
+        frames([this](const AwsEvent& event) { on_frame(event); }, kMostHeldBytes) {}
 
   void on_bytes(std::string_view bytes);
   void on_event(const SseEvent& event);
+  void on_element(std::string_view text);
+  void on_frame(const AwsEvent& event);
   void on_end();
 
   void sniff(std::string_view bytes, bool last);
@@ -169,20 +100,19 @@ struct ResponseReader::State {
   void take_usage_of(const dom::object& object);
   bool take_usage(const Found& usage);
   bool take_error(const dom::object& object, std::string_view text, std::string_view event_type);
-  void take_anthropic(const dom::object& object);
-  void take_chat(const dom::object& object);
-  void take_other(const dom::object& object);
   void take_output(std::int64_t bytes);
 
   Dialect dialect;
-  bool streaming;
-  bool sniffed = false;
+  Cut cut;
+  bool sniffed;
   std::string start;  // What came before that was decided.
   SseParser sse;
+  JsonElements elements;
+  AwsFrames frames;
   dom::parser parser;
   std::string body;              // Of an answer that is no stream, until it is too long.
   std::optional<JsonScan> scan;  // From then on.
-  Counts counts;
+  UsageCounts counts;
   UsageReport usage;
   bool output_seen = false;
   std::int64_t output_chars = 0;
@@ -200,9 +130,11 @@ void ResponseReader::State::sniff(std::string_view bytes, bool last) {
   const std::string_view text = first == std::string::npos ? std::string_view{}
                                                            : std::string_view(start).substr(first);
   if (text.starts_with('{') || text.starts_with('[')) {
-    streaming = false;
+    // Only Gemini streams a list; others wrap an error in one.
+    const bool streams_list = text.starts_with('[') && dialect == Dialect::gemini_generate;
+    cut = streams_list ? Cut::elements : Cut::body;
   } else if (text.starts_with("data:") || text.starts_with("event:") || text.starts_with(':')) {
-    streaming = true;
+    cut = Cut::events;
   } else if (text.size() < kLongestSign.size() && start.size() < kMostHeldBytes && !last) {
     return;
   }
@@ -220,10 +152,11 @@ void ResponseReader::State::on_bytes(std::string_view bytes) {
 }
 
 void ResponseReader::State::pass_on(std::string_view bytes) {
-  if (streaming) {
-    sse.feed(bytes);
-  } else {
-    hold_body(bytes);
+  switch (cut) {
+    case Cut::body: hold_body(bytes); return;
+    case Cut::events: sse.feed(bytes); return;
+    case Cut::elements: elements.feed(bytes); return;
+    case Cut::frames: frames.feed(bytes); return;
   }
 }
 
@@ -281,13 +214,8 @@ void ResponseReader::State::on_event(const SseEvent& event) {
     const bool error_text = event.data.size() > 5 && event.data[0] == '[' && event.data[4] == ']' &&
                             parse_integer(event.data.substr(1, 3)).value_or(0) >= 400;
     if (event.type == "error" || error_text) {
-      std::string message;
-      for (const char c : event.data) {
-        if (c == '"' || c == '\\') message += '\\';
-        if (static_cast<unsigned char>(c) >= 0x20) message += c;
-      }
       const std::string code = error_text ? std::string(event.data.substr(1, 3)) : "null";
-      error_event = R"({"error":{"message":")" + message + R"(","code":)" + code + "}}";
+      error_event = R"({"error":{"message":")" + quoted(event.data) + R"(","code":)" + code + "}}";
     }
     first_event_seen = true;
     return;
@@ -297,12 +225,38 @@ void ResponseReader::State::on_event(const SseEvent& event) {
   take_object(object, event.data, event.type);
 }
 
+void ResponseReader::State::on_element(std::string_view text) {
+  first_event_seen = true;
+  if (dom::object object; parse(text, object)) take_object(object, text, "");
+}
+
+void ResponseReader::State::on_frame(const AwsEvent& event) {
+  first_event_seen = true;
+  if (event.exception) {
+    error_event = R"({"error":{"message":")" + quoted(event.payload) + R"(","code":")" +
+                  quoted(event.type) + "\"}}";
+    return;
+  }
+  dom::object object;
+  if (!parse(event.payload, object)) return;
+  std::string_view inner;
+  if (event.type != "chunk" || object["bytes"].get(inner) != simdjson::SUCCESS) {
+    take_object(object, event.payload, event.type);
+    return;
+  }
+  // InvokeModel streams the model's own events, packed once more.
+  const std::string text = decode_base64(inner);
+  if (parse(text, object)) take_object(object, text, "");
+}
+
 void ResponseReader::State::on_end() {
   if (!sniffed) sniff({}, true);
-  if (streaming) {
+  if (cut != Cut::body) {
     sse.finish();
-    // Not every provider sends [DONE]: an end after a finish reason is an end.
-    complete = complete || finish_reason_seen;
+    // Not every provider sends [DONE]: an end after a finish reason is an end. An event too long to
+    // be held may have been the last one, which holds the whole answer once more.
+    complete = complete || finish_reason_seen || sse.oversize_events() > 0 ||
+               elements.oversize_elements() > 0 || frames.oversize_frames() > 0;
     return;
   }
   dom::object object;
@@ -323,6 +277,7 @@ void ResponseReader::State::on_end() {
     if (parse(wrapped, object)) take_usage_of(object);
   };
   take_member("x_groq", scan->x_groq());
+  take_member("usageMetadata", scan->usage_metadata());
   take_member("usage", scan->usage());
   if (scan->error() && scan->error()->find('{') != std::string::npos) {
     error_event = R"({"error":)" + *scan->error() + "}";
@@ -340,12 +295,8 @@ void ResponseReader::State::take_output(std::int64_t bytes) {
 bool ResponseReader::State::take_usage(const Found& value) {
   dom::object object;
   if (!found_object(value, object)) return false;
-  if (dialect == Dialect::anthropic_messages) {
-    read_anthropic_usage(object, counts);
-  } else {
-    read_openai_usage(object, counts);
-  }
-  usage = to_report(dialect, counts);
+  counts.read(dialect, object);
+  usage = counts.report();
   return true;
 }
 
@@ -355,6 +306,7 @@ void ResponseReader::State::take_usage_of(const dom::object& object) {
   take_usage(object["x_groq"]["usage"]);
   take_usage(object["message"]["usage"]);
   take_usage(object["response"]["usage"]);
+  take_usage(object["response"]["usageMetadata"]);  // Google's Code Assist.
   take_usage(object["delta"]["usage"]);
   if (dom::array choices; object["choices"].get(choices) == simdjson::SUCCESS) {
     for (const dom::element choice : choices) {
@@ -363,6 +315,7 @@ void ResponseReader::State::take_usage_of(const dom::object& object) {
     }
   }
   take_usage(object["usageMetadata"]);
+  take_usage(object["amazon-bedrock-invocationMetrics"]);
   take_usage(object["meta"]);  // Cohere's older shape.
   take_usage(object["usage"]);
 }
@@ -388,90 +341,23 @@ void ResponseReader::State::take_object(const dom::object& object, std::string_v
   take_usage_of(object);
   // The text of an error was never generated, so it is never output.
   if (take_error(object, text, event_type)) return;
-  switch (dialect) {
-    case Dialect::anthropic_messages: take_anthropic(object); return;
-    case Dialect::openai_chat: take_chat(object); return;
-    case Dialect::other: take_other(object); return;
-  }
-}
-
-void ResponseReader::State::take_anthropic(const dom::object& object) {
-  const std::string_view type = string_of(object["type"]);
-  if (type == "message_stop") {
-    complete = true;
-  } else if (type == "content_block_delta") {
-    // Citations and signatures are deltas too, but not generated text.
-    const Found delta = object["delta"];
-    take_output(text_bytes(delta["text"]) + text_bytes(delta["thinking"]) +
-                text_bytes(delta["partial_json"]));
-  } else if (type == "content_block_start") {
-    const Found block = object["content_block"];
-    take_output(text_bytes(block["text"]) + text_bytes(block["thinking"]) +
-                text_bytes(block["name"]));
-    if (string_of(block["type"]) == "redacted_thinking") output_seen = true;
-  } else if (type == "message_delta") {
-    if (!string_of(object["delta"]["stop_reason"]).empty()) finish_reason_seen = true;
-  } else if (!streaming) {
-    take_output(text_bytes(object["content"]));
-  }
-}
-
-void ResponseReader::State::take_chat(const dom::object& object) {
-  dom::array choices;
-  if (object["choices"].get(choices) == simdjson::SUCCESS) {
-    for (const dom::element choice : choices) {
-      for (const std::string_view name : {"delta", "message"}) {
-        dom::object message;
-        if (!found_object(choice[name], message)) continue;
-        std::int64_t reasoning = text_bytes(message["reasoning_content"]);
-        // OpenRouter sends the same reasoning as text and as details.
-        if (reasoning == 0) reasoning = text_bytes(message["reasoning"]);
-        if (reasoning == 0) reasoning = text_bytes(message["reasoning_details"]);
-        take_output(reasoning + text_bytes(message["content"]) + text_bytes(message["refusal"]) +
-                    text_bytes(message["tool_calls"]) + text_bytes(message["function_call"]));
-      }
-      take_output(text_bytes(choice["text"]));
-      if (!string_of(choice["finish_reason"]).empty()) finish_reason_seen = true;
-    }
-    return;
-  }
-  // Cohere's own shape: content-delta events, message-end.
-  const std::string_view type = string_of(object["type"]);
-  if (type == "content-delta" || type == "tool-call-delta" || type == "tool-plan-delta") {
-    take_output(text_bytes(object["delta"]));
-  } else if (type == "message-end") {
-    finish_reason_seen = true;
-  } else if (!streaming) {
-    take_output(text_bytes(object["message"]) + text_bytes(object["text"]));
-  }
-}
-
-// Enough of other shapes to settle by: the Responses API and Gemini.
-void ResponseReader::State::take_other(const dom::object& object) {
-  const std::string_view type = string_of(object["type"]);
-  if (type == "response.completed" || type == "response.incomplete") {
-    complete = true;
-  } else if (type.ends_with(".delta")) {
-    take_output(text_bytes(object["delta"]));
-  } else if (type.empty()) {
-    take_output(text_bytes(object["candidates"]) + text_bytes(object["output"]));
-    dom::array candidates;
-    if (object["candidates"].get(candidates) != simdjson::SUCCESS) return;
-    for (const dom::element candidate : candidates) {
-      if (!string_of(candidate["finishReason"]).empty()) finish_reason_seen = true;
-    }
-  }
+  const OutputFacts facts = output_of(dialect, object, event_type,
+                                      cut == Cut::body ? Whole::body : Whole::event, output_seen);
+  take_output(facts.chars);
+  output_seen = output_seen || facts.seen;
+  finish_reason_seen = finish_reason_seen || facts.finish;
+  complete = complete || facts.complete;
 }
 
 ResponseReader::ResponseReader(Dialect dialect, std::string_view content_type)
-    : state_(std::make_unique<State>(dialect, is_event_stream(content_type))) {}
+    : state_(std::make_unique<State>(dialect, cut_of(content_type))) {}
 ResponseReader::~ResponseReader() = default;
 ResponseReader::ResponseReader(ResponseReader&&) noexcept = default;
 ResponseReader& ResponseReader::operator=(ResponseReader&&) noexcept = default;
 
 void ResponseReader::feed(std::string_view bytes) { state_->on_bytes(bytes); }
 void ResponseReader::finish() { state_->on_end(); }
-bool ResponseReader::streaming() const { return state_->streaming; }
+bool ResponseReader::streaming() const { return state_->cut != Cut::body; }
 const UsageReport& ResponseReader::usage() const { return state_->usage; }
 bool ResponseReader::output_seen() const { return state_->output_seen; }
 std::int64_t ResponseReader::output_chars() const { return state_->output_chars; }

@@ -1,0 +1,143 @@
+#include "wire/usage.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <initializer_list>
+
+namespace hg::wire {
+
+namespace dom = simdjson::dom;
+
+namespace {
+
+std::optional<Tokens> count_of(const Found& value) {
+  if (std::int64_t number = 0; value.get(number) == simdjson::SUCCESS) {
+    if (number < 0 || number > kMaxExact) return std::nullopt;
+    return number;
+  }
+  if (double number = 0; value.get(number) == simdjson::SUCCESS) {
+    // Some gateways write counts as 12.0.
+    if (!(number >= 0) || number > static_cast<double>(kMaxExact)) return std::nullopt;
+    return static_cast<Tokens>(std::llround(number));
+  }
+  return std::nullopt;
+}
+
+std::optional<Tokens> first_count(std::initializer_list<Found> places) {
+  for (const Found& place : places) {
+    if (const auto count = count_of(place)) return count;
+  }
+  return std::nullopt;
+}
+
+void set(std::optional<Tokens>& field, const std::optional<Tokens>& reported) {
+  if (reported) field = reported;
+}
+
+bool has(const dom::object& usage, std::initializer_list<std::string_view> names) {
+  return std::ranges::any_of(
+      names, [&](std::string_view name) { return usage[name].error() == simdjson::SUCCESS; });
+}
+
+}  // namespace
+
+void UsageCounts::read_anthropic(const dom::object& usage) {
+  cache_apart_ = true;
+  set(prompt_, count_of(usage["input_tokens"]));
+  auto cache_write = count_of(usage["cache_creation_input_tokens"]);
+  if (!cache_write) {
+    const Found parts = usage["cache_creation"];
+    const auto short_lived = count_of(parts["ephemeral_5m_input_tokens"]);
+    const auto long_lived = count_of(parts["ephemeral_1h_input_tokens"]);
+    if (short_lived || long_lived) cache_write = short_lived.value_or(0) + long_lived.value_or(0);
+  }
+  set(cache_write_, cache_write);
+  set(cached_, count_of(usage["cache_read_input_tokens"]));
+  set(output_, count_of(usage["output_tokens"]));
+  set(reasoning_, count_of(usage["output_tokens_details"]["thinking_tokens"]));
+}
+
+void UsageCounts::read_openai(const dom::object& usage) {
+  cache_apart_ = false;
+  // The second name is that of gateways and of the Responses API, the third Cohere's.
+  const auto prompt = first_count(
+      {usage["prompt_tokens"], usage["input_tokens"], usage["tokens"]["input_tokens"]});
+  set(prompt_, prompt);
+  set(cached_, first_count({usage["prompt_tokens_details"]["cached_tokens"],
+                            usage["prompt_token_details"]["cached_tokens"],  // Mistral's spelling.
+                            usage["input_tokens_details"]["cached_tokens"],
+                            usage["prompt_cache_hit_tokens"],  // DeepSeek.
+                            usage["num_cached_tokens"],        // Mistral.
+                            usage["cached_tokens"]}));         // Moonshot, Cohere.
+  set(cache_write_, first_count({usage["prompt_tokens_details"]["cache_write_tokens"],
+                                 usage["input_tokens_details"]["cache_write_tokens"]}));
+  set(reasoning_,
+      first_count({usage["completion_tokens_details"]["reasoning_tokens"],
+                   usage["output_tokens_details"]["reasoning_tokens"], usage["reasoning_tokens"]}));
+  auto output = first_count(
+      {usage["completion_tokens"], usage["output_tokens"], usage["tokens"]["output_tokens"]});
+  // xAI leaves the reasoning out of the output, but not out of the total.
+  if (const auto total = count_of(usage["total_tokens"]); total && prompt && *total >= *prompt) {
+    output = std::max(output.value_or(0), *total - *prompt);
+  }
+  set(output_, output);
+}
+
+void UsageCounts::read_gemini(const dom::object& usage) {
+  cache_apart_ = false;
+  // What its own tools put into the prompt is counted beside it.
+  const auto prompt = count_of(usage["promptTokenCount"]);
+  const Tokens by_tools = count_of(usage["toolUsePromptTokenCount"]).value_or(0);
+  if (prompt) prompt_ = *prompt + by_tools;
+  set(cached_, count_of(usage["cachedContentTokenCount"]));
+  const auto thoughts = count_of(usage["thoughtsTokenCount"]);
+  set(reasoning_, thoughts);
+  std::optional<Tokens> output = count_of(usage["candidatesTokenCount"]);
+  if (thoughts) output = output.value_or(0) + *thoughts;
+  // Without candidates (all of it was thought, or blocked) the total tells.
+  const auto total = count_of(usage["totalTokenCount"]);
+  if (total && prompt && *total >= *prompt + by_tools) {
+    output = std::max(output.value_or(0), *total - *prompt - by_tools);
+  }
+  set(output_, output);
+}
+
+void UsageCounts::read_bedrock(const dom::object& usage) {
+  cache_apart_ = true;
+  set(prompt_, first_count({usage["inputTokens"], usage["inputTokenCount"]}));
+  set(output_, first_count({usage["outputTokens"], usage["outputTokenCount"]}));
+  set(cached_, first_count({usage["cacheReadInputTokens"], usage["cacheReadInputTokenCount"]}));
+  set(cache_write_,
+      first_count({usage["cacheWriteInputTokens"], usage["cacheWriteInputTokenCount"]}));
+}
+
+void UsageCounts::read(Dialect dialect, const dom::object& usage) {
+  if (has(usage, {"promptTokenCount", "candidatesTokenCount", "totalTokenCount"})) {
+    read_gemini(usage);
+  } else if (has(usage, {"inputTokens", "outputTokens", "inputTokenCount"})) {
+    read_bedrock(usage);
+  } else if (dialect == Dialect::anthropic_messages ||
+             (dialect == Dialect::other &&
+              has(usage, {"cache_read_input_tokens", "cache_creation_input_tokens"}))) {
+    read_anthropic(usage);
+  } else {
+    read_openai(usage);
+  }
+}
+
+UsageReport UsageCounts::report() const {
+  UsageReport report;
+  report.cached = cached_;
+  report.cache_write = cache_write_;
+  report.output = output_;
+  report.reasoning = reasoning_;
+  if (cache_apart_) {
+    if (prompt_ || cache_write_) report.uncached = prompt_.value_or(0) + cache_write_.value_or(0);
+  } else if (prompt_) {
+    report.uncached = std::max(Tokens{0}, *prompt_ - cached_.value_or(0));
+  }
+  return report;
+}
+
+}  // namespace hg::wire
