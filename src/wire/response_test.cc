@@ -211,6 +211,13 @@ TEST(ResponseTest, AnthropicUsageMayBeRestatedOrComeLate) {
       "\"cache_read_input_tokens\":30,\"cache_creation_input_tokens\":null,\"cache_creation\":"
       "{\"ephemeral_5m_input_tokens\":3,\"ephemeral_1h_input_tokens\":2},\"output_tokens\":9}}\n\n";
   EXPECT_EQ(basics(read(kAnthropic, kStream, stream).usage()), usage(17, 30, 9));
+  const std::string_view zeros =
+      "data: {\"type\":\"message_start\",\"message\":{\"usage\":{\"input_tokens\":12,"
+      "\"cache_read_input_tokens\":30,\"output_tokens\":1}}}\n\n"
+      "data: {\"type\":\"message_delta\",\"delta\":{},\"usage\":{\"input_tokens\":0,"
+      "\"cache_read_input_tokens\":0,\"cache_creation_input_tokens\":0,\"output_tokens\":9}}\n\n";
+  EXPECT_EQ(read(kAnthropic, kStream, zeros).usage(), usage(12, 30, 9))
+      << "zeros at the end take no count back";
 }
 
 TEST(ResponseTest, WholeBodiesOfBothDialects) {

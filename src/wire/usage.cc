@@ -44,7 +44,8 @@ bool has(const dom::object& usage, std::initializer_list<std::string_view> names
 
 void UsageCounts::read_anthropic(const dom::object& usage) {
   cache_apart_ = true;
-  set(prompt_, count_of(usage["input_tokens"]));
+  const auto prompt = count_of(usage["input_tokens"]);
+  const auto cached = count_of(usage["cache_read_input_tokens"]);
   auto cache_write = count_of(usage["cache_creation_input_tokens"]);
   if (!cache_write) {
     const Found parts = usage["cache_creation"];
@@ -52,8 +53,12 @@ void UsageCounts::read_anthropic(const dom::object& usage) {
     const auto long_lived = count_of(parts["ephemeral_1h_input_tokens"]);
     if (short_lived || long_lived) cache_write = short_lived.value_or(0) + long_lived.value_or(0);
   }
-  set(cache_write_, cache_write);
-  set(cached_, count_of(usage["cache_read_input_tokens"]));
+  // Some gateways restate zeros at the end: a prompt of nothing takes no count back.
+  if (!prompt_ || prompt.value_or(0) + cache_write.value_or(0) + cached.value_or(0) > 0) {
+    set(prompt_, prompt);
+    set(cache_write_, cache_write);
+    set(cached_, cached);
+  }
   set(output_, count_of(usage["output_tokens"]));
   set(reasoning_, count_of(usage["output_tokens_details"]["thinking_tokens"]));
 }
