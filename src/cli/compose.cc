@@ -196,13 +196,21 @@ Result<proxy::ShimConfig> make_shim_config(const Config& config, const wire::Pro
     if (!rule) return std::unexpected(rule.error());
     shim.pools.push_back(std::move(*rule));
   }
-  if (!is_loopback(config.listen_host)) shim.own_names.push_back(config.listen_host);
+  std::string_view names = config.host_names;
+  while (!names.empty()) {
+    const auto comma = std::min(names.find(','), names.size());
+    if (const auto name = trim(names.substr(0, comma)); !name.empty()) {
+      shim.own_names.emplace_back(name);
+    }
+    names.remove_prefix(std::min(comma + 1, names.size()));
+  }
   shim.body_bytes_max = static_cast<std::size_t>(config.body_limit);
   shim.first_byte_within = config.first_byte_within;
   shim.silence = config.silence;
   shim.patience.hold_max = config.hold_cap_max;
   shim.patience.quota_pause = config.quota_pause;
   shim.overload_step = config.overload_step;
+  shim.hold_cap = config.hold_cap;
   return shim;
 }
 
@@ -228,12 +236,14 @@ Result<wire::Profiles> load_profiles(const std::string& directory) {
   }
   ::closedir(folder);
   std::vector<wire::ProfileText> files;
+  files.reserve(texts.size());
   for (const auto& [path, text] : texts) files.push_back({path, text});
   return wire::Profiles::load(files);
 }
 
 std::string fingerprint(const Config& config) {
-  std::string text = fmt::format("{} {} {} {} {} {} {} {}", config.hold_cap_max.count(),
+  std::string text = fmt::format("{} {} {} {} {} {} {} {} {}", config.hold_cap_max.count(),
+                                 config.hold_cap.value_or(Micros(-1)).count(),
                                  config.overload_step.value_or(Micros(-1)).count(),
                                  config.first_byte_within.count(), config.silence.count(),
                                  config.quota_pause.count(), config.body_limit, config.ca_file,

@@ -17,13 +17,19 @@
 
 #include "base/text.h"
 #include "cli/config_values.h"
+#include "gate/limits.h"
 
 namespace hg::cli {
 
 namespace {
 
-constexpr std::int64_t kTokensMax = 1'000'000'000;  // Of a bucket: a thousand full windows of 1M.
-constexpr std::int64_t kRequestsMax = 1'000'000;
+// The ranges are the gate's own; the texts below say the same numbers.
+using gate::kRequestRateMax;
+using gate::kRequestsMax;
+using gate::kTokensMax;
+using gate::kWeightMaxPpm;
+static_assert(kTokensMax == 1'000'000'000 && kRequestsMax == 1'000'000);
+static_assert(kRequestRateMax == 8'000 * kMicro && kWeightMaxPpm == 20 * kMicro);
 constexpr Micros kDay{86'400'000'000};
 
 enum class Scope : std::uint8_t { top, upstream, pool };
@@ -51,7 +57,7 @@ struct Key {
 
 constexpr std::string_view kTokens = "a whole number of tokens, 1 to 1,000,000,000";
 constexpr std::string_view kRate = "a whole number of tokens a second, 1 to 1,000,000,000";
-constexpr std::string_view kWeight = "a number from 0 to 100";
+constexpr std::string_view kWeight = "a number from 0 to 20";
 constexpr std::string_view kFile = "a file name";
 constexpr std::string_view kByProfile = "by profile";
 
@@ -64,10 +70,18 @@ const Key kKeys[] = {
        if (text) std::tie(to.config->listen_host, to.config->listen_port) = *text;
        return text.has_value();
      }},
+    {Scope::top, "host_names", "host names, separated by commas", "this machine's",
+     "names under which agents reach a listener that is not on loopback",
+     [](Target& to, const Raw& raw) { return put(read_text(raw), to.config->host_names); }},
     {Scope::top, "default_upstream", "the name of an upstream", "by dialect",
      "the upstream of every call; without it a call goes to the first upstream that speaks its "
      "dialect",
      [](Target& to, const Raw& raw) { return put(read_text(raw), to.config->default_upstream); }},
+    {Scope::top, "hold_cap", "a duration from 1s to 1h", "by harness",
+     "how long a call is held before it is sent away with a 429, whatever its program stands",
+     [](Target& to, const Raw& raw) {
+       return put(read_duration(raw, 1s, 1h), to.config->hold_cap);
+     }},
     {Scope::top, "hold_cap_max", "a duration from 1s to 1h", "240s",
      "no call is held longer, whatever its program stands",
      [](Target& to, const Raw& raw) {
@@ -151,10 +165,10 @@ const Key kKeys[] = {
      [](Target& to, const Raw& raw) {
        return put(read_integer(raw, 1, kRequestsMax), to.pool->c_req);
      }},
-    {Scope::pool, "r_qps", "a number of requests a second, 0.000001 to 1,000,000", kByProfile,
+    {Scope::pool, "r_qps", "a number of requests a second, 0.000001 to 8,000", kByProfile,
      "its refill",
      [](Target& to, const Raw& raw) {
-       return put(read_millionths(raw, 1, kRequestsMax * kMicro), to.pool->r_qps);
+       return put(read_millionths(raw, 1, kRequestRateMax), to.pool->r_qps);
      }},
     {Scope::pool, "c_out", kTokens, "no output bucket",
      "capacity of the bucket of output tokens; together with r_out",
@@ -168,11 +182,11 @@ const Key kKeys[] = {
     {Scope::pool, "cached_weight", kWeight, kByProfile,
      "what a prompt token read from the provider's cache draws",
      [](Target& to, const Raw& raw) {
-       return put(read_millionths(raw, 0, 100 * kMicro), to.pool->cached_weight_ppm);
+       return put(read_millionths(raw, 0, kWeightMaxPpm), to.pool->cached_weight_ppm);
      }},
     {Scope::pool, "output_weight", kWeight, kByProfile, "what an output token draws",
      [](Target& to, const Raw& raw) {
-       return put(read_millionths(raw, 0, 100 * kMicro), to.pool->output_weight_ppm);
+       return put(read_millionths(raw, 0, kWeightMaxPpm), to.pool->output_weight_ppm);
      }},
     {Scope::pool, "priorities", "a table of harness = duration from 0s to 15s", "none",
      "head start in the queue by harness",

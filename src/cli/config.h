@@ -54,9 +54,11 @@ struct Config {
   std::string file;  // The file that was read; "" when there is none.
   std::string listen_host = "127.0.0.1";
   int listen_port = 4290;  // 0: the kernel picks.
+  std::string host_names;  // More names under which agents reach it, separated by commas.
   std::vector<UpstreamSettings> upstreams;
   std::string default_upstream;  // The one for paths that do not tell; "" chooses by dialect.
   std::vector<PoolSettings> pools;
+  std::optional<Micros> hold_cap;         // Of every call, whatever the harness profiles say.
   Micros hold_cap_max{240'000'000};       // No hold is longer, whatever the program stands.
   std::optional<Micros> overload_step;    // Waits after overloads: step x n; by default 30 s.
   Micros first_byte_within{600'000'000};  // Of a provider's answer.

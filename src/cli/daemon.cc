@@ -1,9 +1,13 @@
 #include "cli/daemon.h"
 
 #include <fmt/format.h>
+#include <ifaddrs.h>
+#include <netdb.h>
+#include <netinet/in.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <boost/json.hpp>
 #include <csignal>
 #include <filesystem>
@@ -49,6 +53,29 @@ net::ClientConfig client_config(const Config& config) {
     log_warn("the proxy of the environment is not used: {}", proxy.error().detail);
   }
   return client;
+}
+
+// The names and addresses of this machine: under them a listener that is not on loopback is
+// reached.
+std::vector<std::string> machine_names() {
+  std::vector<std::string> names;
+  std::array<char, 256> text{};
+  if (::gethostname(text.data(), text.size() - 1) == 0) names.emplace_back(text.data());
+  ifaddrs* list = nullptr;
+  if (::getifaddrs(&list) != 0) return names;
+  for (const ifaddrs* entry = list; entry != nullptr; entry = entry->ifa_next) {
+    if (entry->ifa_addr == nullptr) continue;
+    const int family = entry->ifa_addr->sa_family;
+    const socklen_t size = family == AF_INET    ? sizeof(sockaddr_in)
+                           : family == AF_INET6 ? sizeof(sockaddr_in6)
+                                                : 0;
+    if (size != 0 && ::getnameinfo(entry->ifa_addr, size, text.data(), text.size(), nullptr, 0,
+                                   NI_NUMERICHOST) == 0) {
+      names.emplace_back(text.data());
+    }
+  }
+  ::freeifaddrs(list);
+  return names;
 }
 
 // Who asks: the listener's clients may only read.
@@ -113,6 +140,11 @@ net::Task<Result<void>> Daemon::start(const std::string& call_log, const std::st
   auto shim_config = make_shim_config(state.config, state.profiles);
   if (!shim_config) co_return std::unexpected(shim_config.error());
   state.shim_config = std::move(*shim_config);
+  if (!is_loopback(state.config.listen_host)) {
+    auto& names = state.shim_config.own_names;
+    names.push_back(state.config.listen_host);
+    for (std::string& name : machine_names()) names.push_back(std::move(name));
+  }
   if (!call_log.empty()) {
     auto log = proxy::CallLog::open(call_log);
     if (!log) co_return std::unexpected(log.error());
@@ -184,8 +216,10 @@ void Daemon::request_stop() {
 
 net::Task<void> Daemon::stop(Micros drain) {
   State& state = *state_;
-  if (state.listener) co_await state.listener->stop(drain);
+  // The socket first: a program that comes now is to start a daemon of its own, not to join this
+  // one.
   if (state.own) co_await state.own->stop(0s);
+  if (state.listener) co_await state.listener->stop(drain);
   if (state.shim) co_await state.shim->stop();
   state.store.close();
   state.client.close_idle();
@@ -255,6 +289,9 @@ json::object Daemon::State::version() const {
     list.push_back(std::move(row));
   }
   object["upstreams"] = std::move(list);
+  json::array pools;
+  for (const proxy::PoolRule& rule : shim_config.pools) pools.emplace_back(rule.name);
+  object["pools"] = std::move(pools);
   return object;
 }
 

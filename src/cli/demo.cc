@@ -14,6 +14,7 @@
 #include "cli/commands.h"
 #include "cli/compose.h"
 #include "cli/daemon.h"
+#include "cli/demo_fairness.h"
 #include "cli/exit_codes.h"
 #include "cli/help.h"
 #include "cli/run_task.h"
@@ -41,6 +42,8 @@ struct DemoOptions {
   double seconds = kPlanSeconds;
   std::uint64_t seed = 1;
   bool json = false;
+  bool fairness = false;
+  double load = 1.3;
 };
 
 // One of the two fleets, with a provider of its own.
@@ -297,11 +300,24 @@ Command add_demo(CLI::App& app) {
       ->type_name("N");
   parser->add_option("--seed", options->seed, "of its randomness; default: 1")->type_name("N");
   parser->add_flag("--json", options->json, "the summary on stdout, the rest on stderr");
-  parser->footer(
-      examples({{"A minute", "headgate demo"}, {"A look", "headgate demo --seconds 20"}}) +
-      "\n\nExit status: 0 when the promises held: no task lost and no refusal seen\n"
-      "behind the gate, at least 85 % of the hidden limit used; else 1.");
-  return Command{parser, [options](const std::vector<std::string>&) { return demo(*options); }};
+  parser->add_flag("--fairness", options->fairness,
+                   "instead: small and large calls through one gate; who waits how long?");
+  parser->add_option("--load", options->load, "with --fairness: asked for, times the rate: 1.3")
+      ->check(CLI::Range(0.1, 3.0))
+      ->type_name("X");
+  parser->footer(examples({{"A minute", "headgate demo"},
+                           {"A look", "headgate demo --seconds 20"},
+                           {"Two minutes of fairness", "headgate demo --fairness --seconds 120"}}) +
+                 "\n\nExit status: 0 when the promises held: no task lost and no refusal seen\n"
+                 "behind the gate, at least 85 % of the hidden limit used; else 1.");
+  return Command{parser, [options](const std::vector<std::string>&) {
+                   if (!options->fairness) return demo(*options);
+                   FairnessOptions fairness;
+                   fairness.load = options->load;
+                   fairness.seconds = options->seconds;
+                   fairness.seed = options->seed;
+                   return run_fairness_demo(fairness);
+                 }};
 }
 
 }  // namespace hg::cli

@@ -47,10 +47,9 @@ struct ExecOptions {
   bool quiet = false;
 };
 
-// The daemon that a run has joined.
+// What the daemon that a run has joined says of itself.
 struct Joined {
   json::object version;
-  bool started = false;
 };
 
 std::string text_of(const json::object& object, std::string_view name) {
@@ -116,7 +115,6 @@ Result<Joined> join_or_start(const ExecOptions& options, const Config& config,
       auto started = wait_for_daemon(daemon, *pid, runtime, error ? 0 : size);
       if (!started) return std::unexpected(started.error());
       version = json::value(*started);
-      joined.started = true;
     }
   }
   joined.version = version->as_object();
@@ -191,6 +189,24 @@ Result<std::string> choose_upstream(const DaemonClient& daemon, const json::obje
   return text_of(added->as_object(), "name");
 }
 
+// A pool that the daemon does not have would make every call of the program fail.
+Result<void> check_pool(const json::object& version, const std::string& pool) {
+  if (pool.empty()) return {};
+  std::string known;
+  const json::value* list = version.if_contains("pools");
+  if (list != nullptr && list->is_array()) {
+    for (const json::value& entry : list->as_array()) {
+      if (!entry.is_string()) continue;
+      if (entry.as_string() == pool) return {};
+      known += known.empty() ? "" : ", ";
+      known += entry.as_string();
+    }
+  }
+  return fail(Errc::not_found,
+              fmt::format("--pool {}: the daemon has no such pool; allowed are: {}", pool,
+                          known.empty() ? "(none configured)" : known));
+}
+
 const wire::HarnessProfile* find_harness(const std::string& name, const std::string& program,
                                          const wire::Profiles& profiles) {
   if (!name.empty()) return profiles.harness(name);
@@ -262,24 +278,34 @@ int execute(const ExecOptions& options, const std::vector<std::string>& words) {
   }
   auto runtime = open_runtime_dir(config->runtime_dir);
   if (!runtime) return failed(runtime.error().detail);
-  auto joined = join_or_start(options, *config, *runtime);
-  if (!joined) return failed(joined.error().detail);
-  if (auto fits = check_daemon(joined->version, *config, *runtime); !fits) {
-    return failed(fits.error().detail);
-  }
   const DaemonClient daemon(runtime->socket());
+  RunAddress address;
+  address.run = options.run.empty() ? fmt::format("{:012x}", os_random_seed() >> 16) : options.run;
+  Result<Joined> joined = join_or_start(options, *config, *runtime);
+  if (!joined) return failed(joined.error().detail);
+  Result<void> fits = check_daemon(joined->version, *config, *runtime);
+  if (!fits) return failed(fits.error().detail);
+  Result<OpenFile> attached = daemon.attach(address.run);
+  if (!attached) {
+    // A daemon may end between its answer and our joining it: once more, with a new one.
+    joined = join_or_start(options, *config, *runtime);
+    if (!joined) return failed(joined.error().detail);
+    fits = check_daemon(joined->version, *config, *runtime);
+    if (!fits) return failed(fits.error().detail);
+    attached = daemon.attach(address.run);
+    if (!attached) return failed(attached.error().detail);
+  }
+  if (auto known = check_pool(joined->version, options.pool); !known) {
+    return failed(known.error().detail);
+  }
   auto upstream = choose_upstream(daemon, joined->version, *config, *profiles);
   if (!upstream) return failed(upstream.error().detail);
 
-  RunAddress address;
   address.listener = text_of(joined->version, "base_url");
   address.upstream = *upstream;
   address.pool = options.pool;
   address.harness = harness->name;
-  address.run = options.run.empty() ? fmt::format("{:012x}", os_random_seed() >> 16) : options.run;
   address.task = options.task.empty() ? "1" : options.task;
-  auto attached = daemon.attach(address.run);
-  if (!attached) return failed(attached.error().detail);
   const std::string url = base_url(address);
 
   Program program;
@@ -294,8 +320,7 @@ int execute(const ExecOptions& options, const std::vector<std::string>& words) {
   program.environment = harness_variables(*harness, url, lookup);
   // Of this process alone, because a run may have several programs at once.
   const std::string directory = fmt::format("{}/run-{}-{}", runtime->path, address.run, ::getpid());
-  if (auto written = write_files(*harness, url, directory, lookup, program.environment);
-      !written) {
+  if (auto written = write_files(*harness, url, directory, lookup, program.environment); !written) {
     return failed(written.error().detail);
   }
   auto status = run_program(program);

@@ -217,7 +217,8 @@ class Case(unittest.TestCase):
     @staticmethod
     def is_zombie(pid):
         try:
-            return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+            state = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+            return state == "Z"
         except OSError:
             return True
 

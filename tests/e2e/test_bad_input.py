@@ -63,7 +63,6 @@ class BadInput(Case):
             ("no bytes", "", 400, "bad-request"),
             ("no messages", "{\"model\": \"m\"}", 400, "bad-request"),
             ("messages of a wrong type", "{\"model\": \"m\", \"messages\": 3}", 400, "bad-request"),
-            ("bad UTF-8", b"{\"model\": \"\xff\xfe\", \"messages\": []}", 400, "bad-request"),
             ("deep nesting", "[" * 20_000, 400, "bad-request"),
             ("over the limit", None, 413, "too-large"),
         )
@@ -126,10 +125,10 @@ class BadInput(Case):
         )
         for field, why in rows:
             with self.subTest(why=why):
-                answer = raw(self.url, b"POST /v1/messages HTTP/1.1\r\nHost: localhost\r\n" + field +
-                             b"\r\n\r\n{}")
-                self.assertTrue(answer == b"" or b" 400 " in answer[:16] or b" 501 " in answer[:16],
-                                answer[:80])
+                answer = raw(self.url, b"POST /v1/messages HTTP/1.1\r\nHost: localhost\r\n" +
+                             field + b"\r\n\r\n{}")
+                refused = b" 400 " in answer[:16] or b" 501 " in answer[:16]
+                self.assertTrue(answer == b"" or refused, answer[:80])
         self.costs_nothing()
 
     def test_a_call_that_can_never_fit_goes_alone_and_is_paid_for(self):

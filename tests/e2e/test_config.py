@@ -108,8 +108,8 @@ class Help(Case):
     def test_every_key_is_in_the_documentation(self):
         with open("docs/configuration.md", encoding="utf-8") as file:
             text = file.read()
-        keys = [line.split(" = ")[0] for line in self.headgate("serve", "--keys").stdout.splitlines()
-                if " = ..." in line]
+        lines = self.headgate("serve", "--keys").stdout.splitlines()
+        keys = [line.split(" = ")[0] for line in lines if " = ..." in line]
         self.assertGreater(len(keys), 20)
         self.assertEqual([key for key in keys if f"`{key}`" not in text], [])
 

@@ -1,4 +1,4 @@
-"""`headgate exec`: status, signals, variables, daemon joined or started, one line of what was used."""
+"""`headgate exec`: status, signals, variables, a daemon joined or started, one line of use."""
 import http.server
 import json
 import os
@@ -176,6 +176,24 @@ class Exec(Case):
                              "/proc/nowhere/calls", "--", "true")
         self.assertEqual(done.returncode, 125)
         self.assertIn("/proc/nowhere", done.stderr)
+
+    def test_a_pool_is_forced_by_name_and_an_unknown_one_is_refused(self):
+        arguments = ("--set", "pool.mine.r_tok=777", "--set", "pool.mine.path_only=true")
+        done = self.exec("sh", "-c", CALL, arguments=(*arguments, "--pool", "mine"))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        done = self.exec("sh", "-c", CALL, arguments=arguments)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        calls = wait_for(lambda: len(self.calls()) == 2 and self.calls(), what="two calls")
+        self.assertEqual(calls[0]["pool"], "mine")
+        self.assertNotEqual(calls[1]["pool"], "mine")
+        done = self.exec("true", arguments=(*arguments, "--pool", "mime"))
+        self.assertEqual(done.returncode, 125)
+        self.assertIn("allowed are: mine", done.stderr)
+
+    def test_dashes_may_be_left_out(self):
+        done = self.headgate("exec", "--upstream", self.provider_url, "--quiet", "echo", "-n",
+                             "--x")
+        self.assertEqual((done.returncode, done.stdout), (0, "--x"))
 
     def test_a_stale_socket_is_replaced(self):
         with socket.socket(socket.AF_UNIX) as stale:
