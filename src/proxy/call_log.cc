@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <boost/json.hpp>
 #include <cerrno>
 #include <cstring>
 #include <utility>
@@ -16,59 +15,104 @@
 namespace hg::proxy {
 namespace {
 
-namespace json = boost::json;
-
 constexpr std::size_t kMaxRuns = 4096;  // A run's totals are 100 bytes; a daemon lives for weeks.
 
 // Whole ones, rounded up: what took any time at all does not look like nothing.
 std::int64_t milliseconds(Micros duration) { return ceil_div(duration.count(), 1000); }
 
-json::value number_or_null(const std::optional<Tokens>& tokens) {
-  return tokens ? json::value(*tokens) : json::value(nullptr);
-}
+// A JSON object as it is written, a member at a time. Names are plain words.
+class Line {
+ public:
+  void text(std::string_view name, std::string_view value) {
+    begin(name);
+    text_ += '"';
+    for (const char c : value) character(c);
+    text_ += '"';
+  }
+  void text_if_said(std::string_view name, std::string_view value) {
+    if (!value.empty()) text(name, value);
+  }
+  void number(std::string_view name, std::int64_t value) {
+    begin(name);
+    text_ += std::string_view(fmt::format_int(value).c_str());
+  }
+  void number_or_null(std::string_view name, const std::optional<Tokens>& value) {
+    if (value) return number(name, *value);
+    begin(name);
+    text_ += "null";
+  }
+  void boolean(std::string_view name, bool value) {
+    begin(name);
+    text_ += value ? "true" : "false";
+  }
+  void open(std::string_view name) {
+    begin(name);
+    text_ += '{';
+  }
+  void close() { text_ += '}'; }
 
-void add_if_said(json::object& line, const char* name, const std::string& value) {
-  if (!value.empty()) line[name] = value;
-}
+  std::string take() {
+    close();
+    return std::move(text_);
+  }
+
+ private:
+  void begin(std::string_view name) {
+    if (text_.back() != '{') text_ += ',';
+    text_ += '"';
+    text_ += name;
+    text_ += "\":";
+  }
+  void character(char c) {
+    if (static_cast<unsigned char>(c) < 0x20) {
+      text_ += fmt::format("\\u{:04x}", static_cast<unsigned char>(c));
+      return;
+    }
+    if (c == '"' || c == '\\') text_ += '\\';
+    text_ += c;
+  }
+
+  std::string text_ = "{";
+};
 
 }  // namespace
 
 std::string to_json_line(const CallEntry& entry) {
-  json::object line;
-  line["time"] = to_rfc3339(entry.at);
-  line["id"] = entry.id;
-  add_if_said(line, "upstream", entry.upstream);
-  add_if_said(line, "pool", entry.pool);
-  add_if_said(line, "harness", entry.harness);
-  add_if_said(line, "run", entry.run);
-  add_if_said(line, "task", entry.task);
-  add_if_said(line, "session", entry.session);
-  add_if_said(line, "model", entry.model);
-  line["dialect"] = entry.dialect;
-  line["stream"] = entry.stream;
-  line["estimate"] = entry.estimate;
-  line["charge"] = entry.charge;
-  json::object usage;
-  usage["uncached"] = number_or_null(entry.uncached);
-  usage["cached"] = number_or_null(entry.cached);
-  usage["output"] = number_or_null(entry.output);
-  line["usage"] = std::move(usage);
-  add_if_said(line, "settled_by", entry.settled_by);
-  line["outcome"] = entry.outcome;
-  line["status"] = entry.status;
-  if (entry.own_answer) line["own_answer"] = true;
-  line["tries"] = entry.tries;
-  line["overloads"] = entry.overloads;
-  line["asks"] = entry.asks;
-  add_if_said(line, "denied_by", entry.denied_by);
-  line["waited_ms"] = milliseconds(entry.waited);
-  line["backed_off_ms"] = milliseconds(entry.backed_off);
-  if (entry.first_byte) line["first_byte_ms"] = milliseconds(*entry.first_byte);
-  line["total_ms"] = milliseconds(entry.total);
-  line["bytes_in"] = entry.bytes_in;
-  line["bytes_out"] = entry.bytes_out;
-  if (entry.unread_encoding) line["unread_encoding"] = true;
-  return json::serialize(line);
+  Line line;
+  line.text("time", to_rfc3339(entry.at));
+  line.text("id", entry.id);
+  line.text_if_said("upstream", entry.upstream);
+  line.text_if_said("pool", entry.pool);
+  line.text_if_said("harness", entry.harness);
+  line.text_if_said("run", entry.run);
+  line.text_if_said("task", entry.task);
+  line.text_if_said("session", entry.session);
+  line.text_if_said("model", entry.model);
+  line.text("dialect", entry.dialect);
+  line.boolean("stream", entry.stream);
+  line.number("estimate", entry.estimate);
+  line.number("charge", entry.charge);
+  line.open("usage");
+  line.number_or_null("uncached", entry.uncached);
+  line.number_or_null("cached", entry.cached);
+  line.number_or_null("output", entry.output);
+  line.close();
+  line.text_if_said("settled_by", entry.settled_by);
+  line.text("outcome", entry.outcome);
+  line.number("status", entry.status);
+  if (entry.own_answer) line.boolean("own_answer", true);
+  line.number("tries", entry.tries);
+  line.number("overloads", entry.overloads);
+  line.number("asks", entry.asks);
+  line.text_if_said("denied_by", entry.denied_by);
+  line.number("waited_ms", milliseconds(entry.waited));
+  line.number("backed_off_ms", milliseconds(entry.backed_off));
+  if (entry.first_byte) line.number("first_byte_ms", milliseconds(*entry.first_byte));
+  line.number("total_ms", milliseconds(entry.total));
+  line.number("bytes_in", static_cast<std::int64_t>(entry.bytes_in));
+  line.number("bytes_out", static_cast<std::int64_t>(entry.bytes_out));
+  if (entry.unread_encoding) line.boolean("unread_encoding", true);
+  return line.take();
 }
 
 void UsageTotals::add(const CallEntry& entry) {

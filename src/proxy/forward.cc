@@ -45,6 +45,7 @@ bool loopback_name(std::string_view host) {
 
 Headers for_upstream(const Headers& fields) {
   Headers out;
+  out.reserve(fields.all().size());
   for (const Header& field : fields.all()) {
     if (!is_own(field.name)) out.add(field.name, field.value);
   }

@@ -43,7 +43,9 @@ void SideCopy::feed(std::string_view bytes) {
 void SideCopy::finish() { reader_.finish(); }
 
 Leg::Leg(net::Client& client, const net::Url& upstream, const Clock& clock)
-    : clock_(clock), exchange_(client.start(upstream)), chunk_(net::kChunkBytes) {}
+    : clock_(clock),
+      exchange_(client.start(upstream)),
+      chunk_(std::make_unique_for_overwrite<char[]>(net::kChunkBytes)) {}
 
 net::Task<Result<void>> Leg::open(const net::RequestHead& head, std::string_view body,
                                   wire::Dialect dialect, Micros first_byte_within) {
@@ -64,7 +66,7 @@ bool Leg::event_stream() const {
 net::Task<std::size_t> Leg::read_more(Micros within) {
   silent_ = false;
   if (ended_ || broke_) co_return 0;
-  Result<std::size_t> count = co_await exchange_.read_some(chunk_, within);
+  Result<std::size_t> count = co_await exchange_.read_some(room(), within);
   if (!count) {
     if (count.error().code == Errc::timed_out)
       silent_ = true;
@@ -77,8 +79,18 @@ net::Task<std::size_t> Leg::read_more(Micros within) {
     side_->finish();
     co_return 0;
   }
-  side_->feed(std::string_view(chunk_.data(), *count));
+  side_->feed(std::string_view(chunk_.get(), *count));
   co_return *count;
+}
+
+std::string_view Leg::take_ready() {
+  if (ended_ || broke_) return {};
+  Result<std::size_t> count = exchange_.read_ready(room());
+  if (!count) broke_ = std::move(count.error());
+  if (!count || *count == 0) return {};
+  const std::string_view bytes(chunk_.get(), *count);
+  side_->feed(bytes);
+  return bytes;
 }
 
 net::Task<void> Leg::hold_first_event(Instant deadline) {
@@ -90,7 +102,7 @@ net::Task<void> Leg::hold_first_event(Instant deadline) {
     if (left <= Micros(0)) co_return;
     const std::size_t count = co_await read_more(left);
     if (count == 0) co_return;
-    held_.append(chunk_.data(), count);
+    held_.append(chunk_.get(), count);
   }
 }
 
@@ -100,7 +112,7 @@ net::Task<void> Leg::hold_error_body(Instant deadline) {
     if (left <= Micros(0)) co_return;
     const std::size_t count = co_await read_more(left);
     if (count == 0) co_return;
-    held_.append(chunk_.data(), count);
+    held_.append(chunk_.get(), count);
   }
 }
 
@@ -118,16 +130,16 @@ net::Task<Passed> Leg::pass_on(net::ServerExchange& down, EndMarker marker, Micr
   net::ResponseHead head = head_;
   net::remove_hop_by_hop(head.headers);
   const net::BodyFraming framing = framing_down(exchange_.body_framing());
-  const Result<void> head_sent = co_await down.send_head(std::move(head), framing);
+  const std::string held = std::move(held_);
+  const std::string_view first = held.empty() ? take_ready() : std::string_view(held);
+  const Result<void> head_sent = co_await down.send_head(std::move(head), framing, first);
   if (!head_sent) co_return passed;
   passed.first_byte = clock_.now();
-  const std::string held = std::move(held_);
-  const bool held_sent = co_await send_down(down, held, passed);
-  if (!held_sent) co_return passed;
+  passed.bytes = first.size();
   for (;;) {
     const std::size_t count = co_await read_more(silence);
     if (count == 0) break;
-    const bool sent = co_await send_down(down, std::string_view(chunk_.data(), count), passed);
+    const bool sent = co_await send_down(down, std::string_view(chunk_.get(), count), passed);
     if (!sent) co_return passed;
   }
   if (down.gone()) {

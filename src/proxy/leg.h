@@ -6,10 +6,11 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "base/result.h"
 #include "base/time.h"
@@ -63,6 +64,8 @@ class Leg {
 
   // After open succeeded:
   [[nodiscard]] const net::ResponseHead& head() const { return head_; }
+  // Leaves a field of the answer's head out of what goes down.
+  void drop_field(std::string_view name) { head_.headers.remove(name); }
   [[nodiscard]] const SideCopy& side() const { return *side_; }
   [[nodiscard]] bool event_stream() const;
 
@@ -89,14 +92,18 @@ class Leg {
   // The next bytes into chunk_, and into the side copy; 0: ended, broke, or nothing within the
   // time.
   [[nodiscard]] net::Task<std::size_t> read_more(Micros within);
+  // The same of what came with the head: no wait.
+  [[nodiscard]] std::string_view take_ready();
   [[nodiscard]] net::Task<bool> send_down(net::ServerExchange& down, std::string_view bytes,
                                           Passed& passed);
+
+  [[nodiscard]] std::span<char> room() { return {chunk_.get(), net::kChunkBytes}; }
 
   const Clock& clock_;
   net::ClientExchange exchange_;
   net::ResponseHead head_;
   std::optional<SideCopy> side_;
-  std::vector<char> chunk_;
+  std::unique_ptr<char[]> chunk_;  // kChunkBytes.
   std::string held_;
   bool ended_ = false;          // The body ended as its framing says.
   bool silent_ = false;         // The last read ran out of time.

@@ -18,6 +18,9 @@ using call::Do;
 // How long the body of an error is waited for before its status alone decides.
 constexpr Micros kErrorBodyWithin = 10s;
 
+// What Anthropic answers under load; Claude Code fails after three of them in two seconds.
+constexpr int kOverloaded = 529;
+
 // For the output of an answer that broke off, when the provider had not said its count: bytes of
 // text a token, low, so that the guess is rather too high.
 constexpr std::int64_t kOutputBytesPerToken = 4;
@@ -58,9 +61,11 @@ PacedCall::PacedCall(CallParts& parts, net::ServerExchange& exchange, CallSetup 
       call_(setup_.demand, setup_.patience, rng, setup_.started),
       backed_off_(parts.executor) {
   parts_.live.insert(this);
+  parts_.body_bytes += setup_.body.size();
 }
 
 PacedCall::~PacedCall() {
+  free_body();
   parts_.live.erase(this);
   exchange_.on_gone({});
   if (finished_) return;
@@ -115,7 +120,9 @@ net::Task<void> PacedCall::ask(const call::Step& step) {
 
 net::Task<void> PacedCall::wait(const call::Step& step) {
   waiting_id_ = step.id;
+  ++parts_.held;
   const net::Woken woken = co_await parts_.store.wait(setup_.pool, step.id, step.until);
+  --parts_.held;
   waiting_id_.clear();
   // Cancelled although the client is there: the program is about to end.
   if (woken == net::Woken::cancelled && !gone_) {
@@ -123,6 +130,11 @@ net::Task<void> PacedCall::wait(const call::Step& step) {
     exchange_.abort();
   }
   if (!gone_) call_.on_timer(now());
+}
+
+void PacedCall::free_body() {
+  parts_.body_bytes -= setup_.body.size();
+  setup_.body = std::string();
 }
 
 net::Task<void> PacedCall::back_off(const call::Step& step) {
@@ -166,6 +178,10 @@ net::Task<call::Answer> PacedCall::look_at_answer() {
     answer.refusal = wire::classify_response(*setup_.provider, answer.status, leg_->head().headers,
                                              leg_->side().beginning(), wall);
     answer.usage = usage_of(leg_->side().reader().usage());
+    // Agents give up after a few of these, so none gets one, whatever its body says.
+    if (answer.status == kOverloaded) answer.refusal.kind = wire::RefusalKind::overload;
+    // An SDK told not to retry fails its task for a fault of the provider's own.
+    if (answer.refusal.kind == wire::RefusalKind::server) leg_->drop_field("x-should-retry");
   } else if (leg_->event_stream()) {
     co_await leg_->hold_first_event(call_.peek_deadline(now()));
     const std::optional<std::string>& error = leg_->side().reader().error_event();
@@ -186,8 +202,7 @@ void PacedCall::no_answer(const Error& error) {
 }
 
 net::Task<void> PacedCall::relay() {
-  // No more retries from here on.
-  setup_.body = std::string();
+  free_body();  // No more retries from here on.
   const bool known = setup_.dialect != wire::Dialect::other;
   const bool success = leg_->head().status < 400;
   const auto marker = known && success ? Leg::EndMarker::needed : Leg::EndMarker::not_needed;

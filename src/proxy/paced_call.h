@@ -59,6 +59,8 @@ struct CallParts {
   net::TaskGroup tasks;
   std::set<PacedCall*> live;                                // Whose leases the heartbeat renews.
   std::map<std::string, PoolMemory, std::less<>> memories;  // By pool.
+  std::size_t held = 0;                                     // Calls that wait for their turn.
+  std::uint64_t body_bytes = 0;                             // Of request bodies in memory.
   std::uint64_t unread_answers = 0;
 };
 
@@ -104,6 +106,7 @@ class PacedCall {
   [[nodiscard]] net::Task<void> carry_out(const call::Step& step);
   [[nodiscard]] net::Task<void> ask(const call::Step& step);
   [[nodiscard]] net::Task<void> wait(const call::Step& step);
+  void free_body();
   [[nodiscard]] net::Task<void> back_off(const call::Step& step);
   [[nodiscard]] net::Task<void> send();
   [[nodiscard]] net::Task<void> relay();

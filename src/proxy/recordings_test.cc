@@ -5,7 +5,6 @@
 #include <zstd.h>
 
 #include <algorithm>
-#include <boost/asio/ip/tcp.hpp>
 #include <boost/json.hpp>
 #include <filesystem>
 #include <fstream>
@@ -16,15 +15,12 @@
 #include <vector>
 
 #include "base/text.h"
-#include "net/chunk_codec.h"
-#include "net/framing_guard.h"
-#include "net/test_peer.h"
+#include "proxy/raw_provider.h"
 #include "proxy/shim_bench.h"
 
 namespace hg::proxy {
 namespace {
 
-namespace asio = boost::asio;
 namespace fs = std::filesystem;
 namespace json = boost::json;
 
@@ -35,12 +31,6 @@ std::string slurp(const fs::path& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// A message as it stood on the wire, body unchunked.
-struct Message {
-  std::string head;
-  std::string body;
-};
-
 bool belongs_to_one_connection(const std::string& name) {
   for (const char* one : {"connection", "keep-alive", "transfer-encoding", "te", "upgrade",
                           "trailer", "proxy-connection"}) {
@@ -49,103 +39,13 @@ bool belongs_to_one_connection(const std::string& name) {
   return false;
 }
 
-// Answers every request with the same bytes, in pieces of `step`, and keeps what was asked.
-class RawProvider {
- public:
-  RawProvider(net::TestLoop& loop, net::TaskGroup& tasks)
-      : acceptor_(loop.io, asio::ip::tcp::endpoint(asio::ip::address_v4::loopback(), 0)),
-        tasks_(tasks) {
-    tasks_.spawn("provider", accept(this));
-  }
-
-  [[nodiscard]] std::uint16_t port() const { return acceptor_.local_endpoint().port(); }
-  void close() { acceptor_.close(); }
-
-  std::string answer;
-  std::size_t step = 1 << 20;
-  std::vector<Message> asked;
-
- private:
-  static net::Task<void> accept(RawProvider* self) {
-    for (;;) {
-      auto [ec, socket] = co_await self->acceptor_.async_accept(net::as_result);
-      if (ec) co_return;
-      self->tasks_.spawn("connection", serve(self, std::move(socket)));
-    }
-  }
-
-  static net::Task<void> serve(RawProvider* self, asio::ip::tcp::socket socket) {
-    net::TestPeer peer(std::move(socket));
-    peer.socket().set_option(asio::ip::tcp::no_delay(true));
-    for (;;) {
-      Message message;
-      message.head = co_await peer.hear("\r\n\r\n");
-      if (message.head.ends_with("[end]")) co_return;
-      const auto guarded = net::guard_request(message.head);
-      if (!guarded) co_return;
-      std::size_t left = guarded->body.length;
-      while (left > 0) {
-        message.body += co_await peer.hear_count(left);
-        if (message.body.ends_with("[end]")) co_return;
-        left = guarded->body.length - message.body.size();
-      }
-      self->asked.push_back(std::move(message));
-      const std::string bytes = self->answer;
-      for (std::size_t at = 0; at < bytes.size(); at += self->step) {
-        const bool sent = co_await peer.send(bytes.substr(at, self->step));
-        if (!sent) co_return;
-      }
-    }
-  }
-
-  asio::ip::tcp::acceptor acceptor_;
-  net::TaskGroup& tasks_;
-};
-
-net::Task<std::string> ask(net::Executor executor, std::uint16_t port, std::string bytes) {
-  net::TestPeer peer(executor);
-  co_await peer.connect(port);
-  const bool sent = co_await peer.send(std::move(bytes));
-  if (!sent) co_return "[not sent]";
-  co_return co_await peer.hear_all();
-}
-
-std::string unchunked(std::string_view bytes) {
-  net::ChunkDecoder decoder;
-  std::string out;
-  for (;;) {
-    const auto step = decoder.step(bytes);
-    if (!step || (step->consumed == 0 && step->data.empty())) return out + "[broken chunks]";
-    out += step->data;
-    bytes.remove_prefix(step->consumed);
-    if (step->ended) return out + std::string(bytes);
-  }
-}
-
 std::string path_of_url(std::string_view url) {
   const std::size_t host = url.find("//");
   const std::size_t path = url.find('/', host == url.npos ? 0 : host + 2);
   return path == url.npos ? "/" : std::string(url.substr(path));
 }
 
-class RecordingsTest : public ShimBench {
- protected:
-  void start_raw() {
-    raw_ = std::make_unique<RawProvider>(loop_, tasks_);
-    Upstream upstream;
-    upstream.name = "lab";
-    upstream.url = *net::parse_url(fmt::format("http://127.0.0.1:{}", raw_->port()));
-    config_.upstreams = {upstream};
-    start(100'000'000);
-  }
-
-  void TearDown() override {
-    if (raw_) raw_->close();
-    ShimBench::TearDown();
-  }
-
-  std::unique_ptr<RawProvider> raw_;
-};
+using RecordingsTest = RawBench;
 
 // The head of a recorded answer. Some recorders joined duplicates into lists.
 std::string head_of(const json::object& meta, bool chunked, std::size_t size) {

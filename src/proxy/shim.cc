@@ -31,11 +31,16 @@ constexpr Micros kHeartbeat = 2s;
 // third.
 constexpr std::int64_t kExpansion = 3;
 
+// Under load, as Anthropic says it: no agent gets to see one, also for what is not paced.
+constexpr int kOverloaded = 529;
+constexpr Micros kOverloadedAgain = 5s;
+
 // Something about a request that makes us refuse it.
 struct Refused {
   int status = 400;
   std::string code;
   std::string message;
+  std::optional<Micros> retry_after;
 
   Refused(int its_status, std::string its_code, std::string its_message)
       : status(its_status), code(std::move(its_code)), message(std::move(its_message)) {}
@@ -338,6 +343,7 @@ net::Task<void> Shim::State::refuse(net::ServerExchange& exchange, wire::Dialect
   answer.dialect = dialect;
   answer.code = std::move(why.code);
   answer.message = std::move(why.message);
+  answer.retry_after = why.retry_after;
   const Result<void> sent = co_await send_own(exchange, answer);
   if (!sent) log_debug("an answer of our own found nobody: {}", sent.error().detail);
 }
@@ -372,7 +378,14 @@ net::Task<void> Shim::State::pass_free(net::ServerExchange& exchange, const Call
   exchange.on_gone([&leg] { leg.close(); });
   const Result<void> opened = co_await leg.open(head, *body, wire::Dialect::other,
                                                 config.first_byte_within);
-  if (opened) {
+  if (opened && leg.head().status == kOverloaded) {
+    leg.close();
+    Refused why(503, "overload",
+                "The provider is overloaded (529). Headgate says 503, because agents give up after "
+                "a few 529s.");
+    why.retry_after = kOverloadedAgain;
+    co_await refuse(exchange, caller.dialect, std::move(why));
+  } else if (opened) {
     const Passed passed = co_await leg.pass_on(exchange, Leg::EndMarker::not_needed,
                                                config.silence);
     if (passed.how != Passed::How::whole) log_debug("a free request was not passed on whole");
@@ -450,7 +463,7 @@ CallEntry Shim::State::entry_of(const Caller& caller, Instant started) const {
 }
 
 void Shim::State::record_refused(CallEntry entry, int status, Instant started) {
-  entry.outcome = status == 0 ? "client_gone" : "bad_request";
+  entry.outcome = status == 0 ? "client_gone" : status == 429 ? "refused_by_us" : "bad_request";
   entry.status = status;
   entry.own_answer = status != 0;
   entry.total = parts.clock.now() - started;
@@ -486,9 +499,8 @@ void Shim::State::fill_setup(CallSetup& setup, const Caller& caller, const Heade
     const auto priority = rule->priorities.find(caller.harness->name);
     if (priority != rule->priorities.end()) setup.demand.head_start = priority->second;
   }
-  setup.patience = call::patience_for(*caller.harness, headers,
-                                      memory.answer_times.expected(setup.facts.stream),
-                                      config.patience);
+  setup.patience = call::patience_for(
+      *caller.harness, headers, memory.answer_times.expected(setup.facts.stream), config.patience);
   if (config.hold_cap) setup.patience.hold_cap = *config.hold_cap;
   if (config.overload_step) setup.patience.overload_step = *config.overload_step;
   if (config.outage_max) setup.patience.outage_max = *config.outage_max;
@@ -508,6 +520,17 @@ net::Task<void> Shim::State::pace(net::ServerExchange& exchange, const Caller& c
   CallSetup setup;
   setup.entry = entry_of(caller, started);
   setup.entry.id = fmt::format("{}.{}", config.id, ++sequence);
+  if (parts.held >= config.queue_max || parts.body_bytes >= config.bodies_bytes_max) {
+    ++stats.queue_full;
+    record_refused(setup.entry, 429, started);
+    Refused why(429, "queue-full",
+                fmt::format("Headgate holds {} calls with {} MB of requests already, which is as "
+                            "many as it may (queue_max). Come back after retry-after.",
+                            parts.held, parts.body_bytes / 1'000'000));
+    why.retry_after = std::min(caller.harness->retry_after, caller.harness->retry_after_max);
+    co_await refuse(exchange, caller.dialect, std::move(why));
+    co_return;
+  }
   Result<std::string> body = co_await exchange.read_body(config.body_bytes_max);
   if (!body) {
     const bool nobody = body.error().code == Errc::closed;
@@ -648,6 +671,8 @@ const std::string& Shim::id() const { return state_->config.id; }
 ShimStats Shim::stats() const {
   ShimStats stats = state_->stats;
   stats.calls_now = state_->parts.live.size();
+  stats.held_now = state_->parts.held;
+  stats.body_bytes_now = state_->parts.body_bytes;
   stats.unread_answers = state_->parts.unread_answers;
   return stats;
 }

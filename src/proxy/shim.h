@@ -25,10 +25,13 @@
 namespace hg::proxy {
 
 struct ShimStats {
-  std::size_t calls_now = 0;      // Paced calls under way.
-  std::uint64_t calls = 0;        // Paced calls, since the start.
-  std::uint64_t passed_free = 0;  // Requests that do not generate.
-  std::uint64_t refused = 0;      // Requests that we could not accept (errors of the 400 class).
+  std::size_t calls_now = 0;         // Paced calls under way.
+  std::size_t held_now = 0;          // Of these, waiting for their turn.
+  std::uint64_t body_bytes_now = 0;  // Request bodies in memory.
+  std::uint64_t queue_full = 0;      // Calls refused because too many were held.
+  std::uint64_t calls = 0;           // Paced calls, since the start.
+  std::uint64_t passed_free = 0;     // Requests that do not generate.
+  std::uint64_t refused = 0;         // Requests that we could not accept (errors of the 400 class).
   std::uint64_t unread_requests = 0;  // Calls in a coding that could not be read: paced by size.
   std::uint64_t unread_answers = 0;   // Answers in a coding that the side copy could not read.
 };

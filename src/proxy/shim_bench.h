@@ -31,6 +31,8 @@ struct Scripted {
   int status = 200;
   std::vector<Header> headers;
   std::vector<std::string> pieces;  // Of the body, each sent by itself.
+  std::size_t repeats = 1;          // The pieces are said so many times, one after the other, ...
+  std::string last;                 // ... and then this (no Content-Length counts it).
   bool event_stream = false;
   bool with_length = false;  // Content-Length instead of chunks.
   bool reset_before_head = false;

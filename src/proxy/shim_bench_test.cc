@@ -62,18 +62,20 @@ net::Task<void> ScriptedProvider::handle(net::ServerExchange& exchange) {
   net::ResponseHead head(answer.status);
   for (const Header& field : answer.headers) head.headers.add(field.name, field.value);
   std::size_t size = 0;
-  for (const std::string& piece : answer.pieces) size += piece.size();
+  for (const std::string& piece : answer.pieces) size += piece.size() * answer.repeats;
   const bool length = answer.with_length;
   const net::BodyFraming framing = length ? net::BodyFraming::of_length(size)
                                           : net::BodyFraming::chunked();
   co_await exchange.send_head(std::move(head), framing);
-  for (std::size_t i = 0; i < answer.pieces.size(); ++i) {
+  const std::size_t count = answer.pieces.size() * answer.repeats;
+  for (std::size_t i = 0; i < count && !exchange.gone(); ++i) {
     waiting = answer.before_piece.contains(i) ? answer.before_piece.at(i) : nullptr;
     if (waiting && !exchange.gone()) co_await waiting->wait_for(20s);
     if (answer.reset_before_piece == i) break;
-    co_await exchange.send_some(answer.pieces[i]);
+    co_await exchange.send_some(answer.pieces[i % answer.pieces.size()]);
   }
   waiting.reset();
+  if (!answer.last.empty() && !exchange.gone()) co_await exchange.send_some(answer.last);
   if (answer.reset_before_piece) {
     exchange.abort();
   } else {

@@ -2,6 +2,7 @@
 // draw on. Values only; everything has a default but the upstreams.
 #pragma once
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <optional>
@@ -52,6 +53,11 @@ struct ShimConfig {
 
   std::vector<std::string> own_names;  // Host names beside loopback under which it is reached.
   std::string salt;                    // For the hashes of keys and sessions; "": a random one.
+
+  // Calls held at once, in all pools together, and bytes of request bodies in memory: past either,
+  // a new call gets a 429 ("queue-full") before its body is read. docs/limits.md.
+  std::size_t queue_max = 10'000;
+  std::uint64_t bodies_bytes_max = std::uint64_t{2} * 1024 * 1024 * 1024;
 
   std::size_t body_bytes_max = std::size_t{64} * 1024 * 1024;
   Micros first_byte_within{600s};  // Of an answer; SDKs give up at 600 s themselves.

@@ -91,6 +91,78 @@ TEST_F(ShimLifeTest, AnOverloadAfterTheFirstEventPassesAndIsCounted) {
   EXPECT_EQ(drawn(), 120);
 }
 
+TEST_F(ShimLifeTest, No529EverReachesAnAgent) {
+  // Not even one whose body speaks of a mistake of the caller's.
+  Scripted odd = overload(529);
+  odd.pieces = {R"({"type":"error","error":{"type":"invalid_request_error","message":"no"}})"};
+  provider_.script = {odd, anthropic_stream(), odd};
+  start();
+  const auto answer = call_anthropic(anthropic_body(true));
+  ASSERT_TRUE(answer);
+  EXPECT_EQ(answer->head.status, 200);
+  // What is not paced is not retried here; the agent's own SDK does it.
+  const auto count = fetch(request("POST", "/v1/messages/count_tokens"), "{}");
+  ASSERT_TRUE(count);
+  EXPECT_EQ(count->head.status, 503);
+  EXPECT_EQ(count->head.headers.find("retry-after"), "5");
+}
+
+TEST_F(ShimLifeTest, AProvidersOwnFaultIsNotMadeFinal) {
+  struct Row {
+    const char* why;
+    int status;
+    const char* type;
+    bool kept;
+  };
+  const Row rows[] = {
+      {"a fault of the provider's", 500, "api_error", false},
+      {"the caller's mistake stays one", 400, "invalid_request_error", true},
+  };
+  start();
+  for (const Row& row : rows) {
+    Scripted refusal = overload(row.status);
+    refusal.pieces = {std::string(R"({"type":"error","error":{"type":")") + row.type +
+                      R"(","message":"x"}})"};
+    refusal.headers.emplace_back("x-should-retry", "false");
+    provider_.script = {refusal};
+    const auto answer = call_anthropic(anthropic_body(true));
+    ASSERT_TRUE(answer) << row.why;
+    EXPECT_EQ(answer->head.status, row.status) << row.why;
+    EXPECT_EQ(answer->body, refusal.pieces[0]) << row.why;
+    EXPECT_EQ(answer->head.headers.has("x-should-retry"), row.kept) << row.why;
+  }
+}
+
+TEST_F(ShimLifeTest, AFullQueueSaysSoAtOnce) {
+  config_.queue_max = 3;
+  start(10'500);
+  const std::string large = anthropic_body(true, std::string(40'000, 'x'));
+  auto release = std::make_shared<net::Event>(loop_.executor());
+  Scripted slow = anthropic_stream();
+  slow.before_head = release;
+  provider_.script.push_back(slow);
+  std::vector<std::unique_ptr<RawAgent>> agents;
+  for (std::size_t i = 0; i < 4; ++i) {
+    agents.push_back(std::make_unique<RawAgent>(loop_, shim_port_));
+    agents.back()->write(raw_request("/v1/messages", large));
+    until("it is there",
+          [&] { return i == 0 ? provider_.under_way == 1 : shim_->stats().held_now == i; });
+  }
+  const auto refused = call_anthropic(large);
+  ASSERT_TRUE(refused);
+  EXPECT_EQ(refused->head.status, 429);
+  EXPECT_EQ(refused->head.headers.find(wire::kOwnHeader), "queue-full");
+  EXPECT_EQ(refused->head.headers.find("retry-after"), "30");
+  EXPECT_NE(refused->body.find("queue_max"), std::string::npos);
+  EXPECT_EQ(shim_->stats().queue_full, 1U);
+  EXPECT_GT(shim_->stats().body_bytes_now, 4 * 40'000U);
+  for (const auto& agent : agents) agent->reset();
+  release->notify();
+  until("all are gone", [&] { return shim_->stats().calls_now == 0; });
+  EXPECT_EQ(shim_->stats().held_now, 0U);
+  EXPECT_EQ(shim_->stats().body_bytes_now, 0U);
+}
+
 TEST_F(ShimLifeTest, AnEndlessOverloadBecomesOurOwnRefusal) {
   provider_.otherwise = overload(529);
   start();
@@ -229,7 +301,7 @@ TEST_F(ShimLifeTest, PastTheHoldCapTheAnswerIsOursInBothDialects) {
 }
 
 TEST_F(ShimLifeTest, ACallThatComesBackAfterOurRefusalStandsBeforeLaterOnes) {
-  config_.hold_cap = 200ms;
+  config_.hold_cap = 1500ms;
   start(10'500);
   const std::string large = anthropic_body(true, std::string(40'000, 'x'));
   const std::string other = anthropic_body(true, std::string(40'000, 'y'));
@@ -357,7 +429,8 @@ class ThrowingExchange final : public net::ServerExchange {
   }
   void on_gone(std::function<void()> gone) override { real_.on_gone(std::move(gone)); }
   bool gone() const override { return real_.gone(); }
-  net::Task<Result<void>> send_head(net::ResponseHead, net::BodyFraming) override {
+  net::Task<Result<void>> send_head(net::ResponseHead, net::BodyFraming,
+                                    std::string_view) override {
     throw std::runtime_error("out of everything");
   }
   net::Task<Result<void>> send_some(std::string_view bytes) override {

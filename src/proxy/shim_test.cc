@@ -310,7 +310,9 @@ TEST_F(ShimTest, RefusesWhatItMustNotServeInTheCallersDialect) {
     EXPECT_EQ(answer->head.headers.find(wire::kOwnHeader), row.code) << row.why;
     const boost::json::value body = boost::json::parse(answer->body);
     const bool anthropic = std::string_view(row.target) != "/v1/responses";
-    if (anthropic) EXPECT_EQ(body.at("type").as_string(), "error") << row.why;
+    if (anthropic) {
+      EXPECT_EQ(body.at("type").as_string(), "error") << row.why;
+    }
     const boost::json::string& message = body.at("error").at("message").as_string();
     EXPECT_NE(message.find("Headgate"), boost::json::string::npos) << row.why << message;
     EXPECT_EQ(answer->body.find(kKey), std::string::npos) << row.why;
