@@ -277,8 +277,7 @@ Result<void> read_file(const ProfileText& text, Draft& draft) {
 }
 
 bool host_matches(std::string_view pattern, std::string_view host) {
-  if (pattern.starts_with("*.")) return host.ends_with(pattern.substr(1));
-  return pattern == host;
+  return pattern.find('*') != std::string_view::npos && matches_pattern(pattern, host);
 }
 
 // "api.example.com:443" and "[::1]:80" without the port.

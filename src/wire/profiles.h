@@ -48,7 +48,7 @@ struct StartLimits {
 
 struct ProviderProfile {
   std::string name;                // "anthropic", "openai", "emulated", ...
-  std::vector<std::string> hosts;  // Upstream hosts this profile is for, exact or "*.suffix".
+  std::vector<std::string> hosts;  // Upstream hosts this profile is for; '*' stands for any run.
   std::string default_upstream;    // "https://api.anthropic.com"; "" when there is none.
   Dialect main_dialect = Dialect::other;
   std::vector<Dialect> also_speaks;  // Besides that one.

@@ -73,6 +73,12 @@ TEST(ProfilesTest, ProvidersAreFoundByHostAndNothingElse) {
       {"evil-api.anthropic.com", "generic"},
       {"openrouter.ai", "openrouter"},
       {"generativelanguage.googleapis.com", "gemini"},
+      {"us-central1-aiplatform.googleapis.com", "vertex"},
+      {"aiplatform.googleapis.com", "vertex"},
+      {"bedrock-runtime.eu-west-1.amazonaws.com", "bedrock"},
+      {"bedrock-mantle.us-east-1.api.aws", "bedrock"},
+      {"bedrock-runtime.amazonaws.com.evil.example", "generic"},
+      {"inference.poolside.ai", "poolside"},
       {"127.0.0.1:8080", "generic"},
       {"[::1]:8080", "generic"},
       {"::1", "generic"},
@@ -211,6 +217,28 @@ content = "{}"
   ASSERT_EQ(mine.files.size(), 1U);
 }
 
+TEST(ProfilesTest, DialectsOfAProviderAreItsMainOneAndThoseBeside) {
+  const Profiles& profiles = Profiles::built_in();
+  EXPECT_TRUE(profiles.provider("openai")->speaks(Dialect::openai_responses));
+  EXPECT_FALSE(profiles.provider("openai")->speaks(Dialect::anthropic_messages));
+  EXPECT_TRUE(profiles.provider("gemini")->speaks(Dialect::gemini_generate));
+  EXPECT_EQ(profiles.provider("openai")->stream_usage, ProviderProfile::StreamUsage::ask);
+  EXPECT_EQ(profiles.provider("mistral")->stream_usage, ProviderProfile::StreamUsage::leave);
+  const Profiles mine = with(
+      "provider = \"mine\"\nalso_speaks = [\"gemini_generate\"]\nstream_usage = \"ask\"\n");
+  EXPECT_TRUE(mine.provider("mine")->speaks(Dialect::gemini_generate));
+  EXPECT_EQ(mine.provider("mine")->stream_usage, ProviderProfile::StreamUsage::ask);
+}
+
+TEST(ProfilesTest, ProgramsThatReadNoVariableGetArgumentsOrAFile) {
+  const Profiles& profiles = Profiles::built_in();
+  ASSERT_EQ(profiles.harness("codex")->arguments.size(), 1U);
+  EXPECT_EQ(profiles.harness("codex")->arguments[0].words.at(0), "-c");
+  ASSERT_EQ(profiles.harness("gemini-cli")->files.size(), 1U);
+  EXPECT_TRUE(profiles.harness("gemini-cli")->files[0].only_if_unset);
+  ASSERT_EQ(profiles.harness("cline")->files.size(), 1U);
+}
+
 TEST(ProfilesTest, ASettingOfTheSameNameReplacesTheBuiltInOne) {
   const Profiles profiles = with(
       "harness = \"claude-code\"\n[[set]]\nname = \"ANTHROPIC_BASE_URL\"\nvalue = \"{url}/x\"\n");
@@ -255,6 +283,10 @@ TEST(ProfilesTest, FaultsNameFileLineAndWhatIsAllowed) {
       {"two names", "provider = \"x\"\nharness = \"y\"\n", "mine.toml:1:", "either"},
       {"a name that cannot stand in a path", "provider = \"../x\"\n", "mine.toml:1:", "letters"},
       {"not TOML", "provider = \"x\"\nhosts = [\n", "mine.toml:", "not valid TOML"},
+      {"a dialect that is none", "provider = \"x\"\nalso_speaks = [\"grpc\"]\n",
+       "mine.toml:1:", "gemini_generate"},
+      {"an argument without words", "harness = \"x\"\n[[argument]]\nunless = [\"-c\"]\n",
+       "mine.toml:2:", "words"},
       {"a file that escapes its folder",
        "harness = \"x\"\n[[file]]\nvariable = \"A\"\npath = \"../b\"\n",
        "mine.toml:2:", "relative"},
