@@ -9,6 +9,7 @@
 #include <fstream>
 #include <map>
 #include <sstream>
+#include <utility>
 
 #include "base/text.h"
 #include "base/units.h"
@@ -74,8 +75,9 @@ std::vector<proxy::Upstream> public_upstreams(const wire::Profiles& profiles) {
   const auto rank = [](const proxy::Upstream& upstream) {
     return upstream.name == "openai" ? 0 : upstream.name == "anthropic" ? 1 : 2;
   };
-  std::stable_sort(upstreams.begin(), upstreams.end(),
-                   [&](const auto& left, const auto& right) { return rank(left) < rank(right); });
+  std::sort(upstreams.begin(), upstreams.end(), [&](const auto& left, const auto& right) {
+    return std::pair(rank(left), left.name) < std::pair(rank(right), right.name);
+  });
   return upstreams;
 }
 

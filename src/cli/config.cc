@@ -328,9 +328,8 @@ Result<void> apply_table(Config& config, const toml::table& table, std::vector<s
   std::vector<std::pair<const toml::key*, const toml::node*>> rows;
   for (auto&& [key, node] : table) rows.emplace_back(&key, &node);
   const auto line_of = [](const auto& row) { return row.first->source().begin; };
-  std::stable_sort(rows.begin(), rows.end(), [&](const auto& left, const auto& right) {
-    return line_of(left) < line_of(right);
-  });
+  std::sort(rows.begin(), rows.end(),
+            [&](const auto& left, const auto& right) { return line_of(left) < line_of(right); });
   for (const auto& [key, node] : rows) {
     path.emplace_back(key->str());
     const Place place = fmt::format("{}:{}", file_name, key->source().begin.line);
