@@ -9,8 +9,9 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   FuzzedDataProvider input(data, size);
-  const auto dialect = input.ConsumeBool() ? hg::wire::Dialect::anthropic_messages
-                                           : hg::wire::Dialect::openai_chat;
+  constexpr auto kLast = static_cast<std::uint8_t>(hg::wire::Dialect::other);
+  const auto dialect = static_cast<hg::wire::Dialect>(
+      input.ConsumeIntegralInRange<std::uint8_t>(0, kLast));
   const std::string body = input.ConsumeRemainingBytesAsString();
   const auto facts = hg::wire::read_request(dialect, body);
   const auto mended = hg::wire::mend_json(body);

@@ -20,9 +20,11 @@ hg::wire::ResponseReader read(hg::wire::Dialect dialect, std::string_view type,
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   FuzzedDataProvider input(data, size);
-  const auto dialect = input.ConsumeBool() ? hg::wire::Dialect::anthropic_messages
-                                           : hg::wire::Dialect::openai_chat;
-  const std::string_view type = input.ConsumeBool() ? "text/event-stream" : "application/json";
+  constexpr auto kLast = static_cast<std::uint8_t>(hg::wire::Dialect::other);
+  const auto dialect = static_cast<hg::wire::Dialect>(
+      input.ConsumeIntegralInRange<std::uint8_t>(0, kLast));
+  const std::string_view type = input.PickValueInArray<std::string_view>(
+      {"text/event-stream", "application/json", "application/vnd.amazon.eventstream"});
   const std::size_t step = input.ConsumeIntegralInRange<std::size_t>(1, 16);
   const std::string text = input.ConsumeRemainingBytesAsString();
 
@@ -37,5 +39,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   HG_ASSERT(whole.usage().uncached.value_or(0) >= 0);
   HG_ASSERT(whole.usage().cached.value_or(0) >= 0);
   HG_ASSERT(whole.usage().output.value_or(0) >= 0);
+  HG_ASSERT(whole.usage().cache_write.value_or(0) >= 0);
+  HG_ASSERT(whole.usage().reasoning.value_or(0) >= 0);
   return 0;
 }
