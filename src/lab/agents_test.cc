@@ -10,6 +10,10 @@
 namespace hg::lab {
 namespace {
 
+Api api_of(wire::Dialect dialect) {
+  return dialect == wire::Dialect::anthropic_messages ? Api::anthropic_messages : Api::openai_chat;
+}
+
 sim::AgentCall call_of(std::vector<sim::PromptBlock> blocks) {
   sim::AgentCall call;
   call.blocks = std::move(blocks);
@@ -22,7 +26,7 @@ TEST(RequestBodyTest, HasAboutTheTokensThatThePolicyAsksFor) {
   for (const char* harness : {"claude-code", "opencode", "openai-sdk"}) {
     const AgentWire wire = wire_of(harness);
     const sim::AgentCall call = call_of({{1, 11'000}, {2, 20'000}, {3, 21'500}});
-    const Result<RequestView> view = view_request(wire.dialect, request_body(wire, call),
+    const Result<RequestView> view = view_request(api_of(wire.dialect), request_body(wire, call),
                                                   TokenRule());
     ASSERT_TRUE(view) << view.error().detail;
     EXPECT_NEAR(static_cast<double>(view->prompt_tokens), 21'500, 1'075) << harness;
@@ -37,7 +41,9 @@ TEST(RequestBodyTest, ALaterTurnSharesAllEarlierText) {
   for (const char* harness : {"claude-code", "opencode"}) {
     const AgentWire wire = wire_of(harness);
     const auto prefix = [&](const sim::AgentCall& call) {
-      return view_request(wire.dialect, request_body(wire, call), TokenRule()).value().prefix;
+      return view_request(api_of(wire.dialect), request_body(wire, call), TokenRule())
+          .value()
+          .prefix;
     };
     const auto early = prefix(call_of({{1, 1'100}, {2, 2'000}}));
     const auto late = prefix(call_of({{1, 1'100}, {2, 2'000}, {3, 2'500}}));

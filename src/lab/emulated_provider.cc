@@ -12,6 +12,8 @@
 #include "base/log.h"
 #include "base/rng.h"
 #include "base/text.h"
+#include "lab/api.h"
+#include "lab/codings.h"
 #include "lab/wire_shapes.h"
 #include "net/server.h"
 
@@ -23,10 +25,13 @@ using net::BodyFraming;
 using net::ResponseHead;
 using net::ServerExchange;
 using net::Task;
-using wire::Dialect;
 
 // Writes of one stream are at least this far apart, so that fast models cost no CPU.
 constexpr Micros kWriteGap = 20ms;
+// An overload in the stream that comes late: after the first of this much output, and a moment in
+// which a reader takes that for the answer.
+constexpr Tokens kLateOutput = 60;
+constexpr Micros kLateGap = 300ms;
 // A silent call ends when its client leaves; this bounds it for clients that never do.
 constexpr Micros kSilenceMax = 3600s;
 
@@ -58,6 +63,9 @@ class Watch {
   net::Event event_;
 };
 
+// Where in a stream a refusal stands.
+enum class StreamPoint : std::uint8_t { first_event, begun, late };
+
 // What is done with one generation call, by the model's verdict or by an ordered fault.
 struct Act {
   enum class What : std::uint8_t { answer, refuse, refuse_in_stream, drop, silence };
@@ -66,7 +74,9 @@ struct Act {
   RefusalHints hints;
   std::string kind;  // The word in `refused`; "" for an answer.
   bool injected = false;
+  StreamPoint point = StreamPoint::first_event;
   Micros first_byte{0};
+  Micros stall{0};               // Between the headers and what follows.
   sim::ProviderVerdict verdict;  // answer.
 };
 
@@ -81,16 +91,20 @@ struct Entry {
 
 RefusalShape shape_of(Fault fault) {
   switch (fault) {
-    case Fault::rate_limit: return RefusalShape::rate_limit;
+    case Fault::rate_limit:
+    case Fault::stream_rate_limit: return RefusalShape::rate_limit;
     case Fault::rate_limit_bare: return RefusalShape::rate_limit_bare;
     case Fault::overloaded:
-    case Fault::stream_overload: return RefusalShape::overloaded;
+    case Fault::stream_overload:
+    case Fault::stream_begun:
+    case Fault::stream_late: return RefusalShape::overloaded;
     case Fault::unavailable: return RefusalShape::unavailable;
     case Fault::quota: return RefusalShape::quota;
     case Fault::server_error:
     case Fault::drop:
     case Fault::cut:
-    case Fault::silence: return RefusalShape::server_error;
+    case Fault::silence:
+    case Fault::stall: return RefusalShape::server_error;
   }
   return RefusalShape::server_error;
 }
@@ -107,26 +121,16 @@ Fault fault_of(sim::ProviderError error) {
   return Fault::server_error;
 }
 
+// Faults that spoil an answer of the model instead of standing in for it.
+bool spoils_answer(const OrderedFault& ordered) {
+  return ordered.fault == Fault::cut || ordered.fault == Fault::stall ||
+         (ordered.fault == Fault::silence && ordered.seconds);
+}
+
 // Words that count as a refusal; the others are broken connections and internal errors.
 bool is_refusal(std::string_view kind) {
   return kind == "429" || kind == "429-bare" || kind == "529" || kind == "503" || kind == "quota" ||
-         kind == "stream";
-}
-
-// "/v1/messages" of "//v1/messages?beta=true".
-std::string path_of(std::string_view target) {
-  std::string path;
-  for (const char letter : target.substr(0, target.find('?'))) {
-    if (letter == '/' && path.ends_with('/')) continue;
-    path += letter;
-  }
-  if (path.size() > 1 && path.ends_with('/')) path.pop_back();
-  return path;
-}
-
-Dialect dialect_by_headers(const Headers& headers) {
-  const bool anthropic = headers.has("anthropic-version") || headers.has("x-api-key");
-  return anthropic ? Dialect::anthropic_messages : Dialect::openai_chat;
+         kind.starts_with("stream");
 }
 
 ResponseHead head_of(const RefusalText& text) {
@@ -182,77 +186,109 @@ struct EmulatedProvider::State {
   // --- One request ---
 
   Task<void> handle(ServerExchange& exchange) {
-    const std::string& method = exchange.head().method;
-    const std::string path = path_of(exchange.head().target);
-    if (method == "POST" && (path == "/v1/messages" || path == "/messages")) {
-      co_await with_body(exchange, Dialect::anthropic_messages, Route::generate);
-    } else if (method == "POST" &&
-               (path == "/v1/chat/completions" || path == "/chat/completions")) {
-      co_await with_body(exchange, Dialect::openai_chat, Route::generate);
-    } else if (method == "POST" && path == "/v1/messages/count_tokens") {
-      co_await with_body(exchange, Dialect::anthropic_messages, Route::count);
-    } else if (method == "POST" && path == "/_emulated/scale") {
-      co_await with_body(exchange, Dialect::other, Route::scale);
-    } else {
-      co_await without_body(exchange, path);
-    }
-  }
-
-  enum class Route : std::uint8_t { generate, count, scale };
-
-  Task<void> with_body(ServerExchange& exchange, Dialect dialect, Route route) {
-    const Result<std::string> body = co_await exchange.read_body(config.body_bytes_max);
-    if (!body) {
-      const bool too_large = body.error().code == Errc::too_large;
-      const bool nobody_left = !too_large && body.error().code != Errc::protocol;
-      if (nobody_left) co_return;
-      ++totals.bad_requests;
-      const RefusalText text = client_error(
-          dialect, too_large ? 413 : 400,
-          too_large ? "Request exceeds the maximum size" : "Malformed body", request_id(0));
-      ResponseHead head = head_of(text);
-      (void)co_await exchange.reply(std::move(head), text.body);
-      co_return;
-    }
-    switch (route) {
-      case Route::generate: co_await generate(exchange, dialect, *body); break;
-      case Route::count: co_await count(exchange, *body); break;
-      case Route::scale: co_await set_scale(exchange, *body); break;
-    }
-  }
-
-  Task<void> without_body(ServerExchange& exchange, const std::string& path) {
-    const std::string& method = exchange.head().method;
-    const bool reads = method == "GET" || method == "HEAD";
-    const Dialect dialect = dialect_by_headers(exchange.head().headers);
-    ResponseHead head = json_head(200);
+    const net::RequestHead& asked = exchange.head();
+    const Target target = read_target(asked.method, asked.target, asked.headers);
     std::string body;
-    if (reads && path == "/_emulated/stats") {
-      body = to_json(current_totals()) + "\n";
-    } else if (reads && (path == "/v1/models" || path == "/models")) {
-      ++totals.free_requests;
-      body = models_body(dialect, config.models);
-    } else if (reads && path == "/") {
-      body = "{}";
-    } else {
-      const RefusalText text = client_error(
-          dialect, 404, fmt::format("Not found: {} {}", method, path), request_id(0));
-      head = head_of(text);
-      body = text.body;
+    if (asked.method != "GET" && asked.method != "HEAD") {
+      Result<std::string> read = co_await read_body(exchange, target);
+      if (!read) co_return;
+      body = std::move(*read);
     }
-    (void)co_await exchange.reply(std::move(head), body);
+    switch (target.want) {
+      case Want::generate: co_await generate(exchange, target, body); break;
+      case Want::count_tokens: co_await count(exchange, target, body); break;
+      case Want::scale: co_await set_scale(exchange, body); break;
+      default: co_await small(exchange, target); break;
+    }
   }
 
-  Task<void> count(ServerExchange& exchange, const std::string& body) {
-    const Result<RequestView> view = view_request(Dialect::anthropic_messages, body, config.tokens);
+  // An error: the client is gone, or has its answer.
+  Task<Result<std::string>> read_body(ServerExchange& exchange, const Target& target) {
+    Result<std::string> body = co_await exchange.read_body(config.body_bytes_max);
+    if (body) {
+      const std::string coding(exchange.head().headers.find("content-encoding").value_or(""));
+      body = unpack_body(coding, std::move(*body), config.body_bytes_max);
+    } else if (body.error().code != Errc::too_large && body.error().code != Errc::protocol) {
+      co_return body;
+    }
+    if (body) co_return body;
+    ++totals.bad_requests;
+    const bool too_large = body.error().code == Errc::too_large;
+    const RefusalText text = client_error(
+        target.api, too_large ? 413 : 400,
+        too_large ? "Request exceeds the maximum size" : "Malformed body", request_id(0));
+    ResponseHead head = head_of(text);
+    (void)co_await reply(exchange, std::move(head), text.body);
+    co_return body;
+  }
+
+  // Requests whose answer needs no body of theirs.
+  Task<void> small(ServerExchange& exchange, const Target& target) {
+    const net::RequestHead& asked = exchange.head();
+    ResponseHead head = json_head(200);
+    std::string body = "{}";
+    switch (target.want) {
+      case Want::stats: body = to_json(current_totals()) + "\n"; break;
+      case Want::list_models:
+        ++totals.free_requests;
+        body = models_body(target.api, config.models);
+        break;
+      case Want::nothing: break;
+      case Want::websocket:
+        head = json_head(426);
+        head.headers.add("Upgrade", "HTTP/1.1");
+        break;
+      case Want::side:
+        ++totals.free_requests;
+        if (asked.method == "POST" && target.path.contains("analytics")) break;
+        head = json_head(404);
+        body = R"({"detail":"Not Found"})";
+        break;
+      default: {
+        const RefusalText text = client_error(
+            target.api, 404, fmt::format("Not found: {} {}", asked.method, target.path),
+            request_id(0));
+        head = head_of(text);
+        body = text.body;
+        break;
+      }
+    }
+    (void)co_await reply(exchange, std::move(head), body);
+  }
+
+  Task<void> count(ServerExchange& exchange, const Target& target, const std::string& body) {
+    const Result<RequestView> view = view_request(target.api, body, config.tokens);
     if (!view) {
-      co_await bad_request(exchange, Dialect::anthropic_messages, view.error().detail);
+      co_await bad_request(exchange, target.api, view.error().detail);
       co_return;
     }
     ++totals.free_requests;
     ResponseHead head = json_head(200);
-    const std::string text = token_count_body(view->prompt_tokens);
-    (void)co_await exchange.reply(std::move(head), text);
+    const std::string text = token_count_body(target.api, view->prompt_tokens);
+    (void)co_await reply(exchange, std::move(head), text);
+  }
+
+  // A whole answer, dated, and packed if that is on and the client accepts it.
+  Task<Result<void>> reply(ServerExchange& exchange, ResponseHead head, std::string body) {
+    finish_head(exchange, head);
+    if (packs(exchange)) {
+      GzipWriter gzip;
+      std::string packed = gzip.write(body);
+      packed += gzip.finish();
+      body = std::move(packed);
+    }
+    Result<void> sent = co_await exchange.reply(std::move(head), body);
+    co_return sent;
+  }
+
+  [[nodiscard]] bool packs(const ServerExchange& exchange) const {
+    return config.gzip &&
+           accepts_gzip(exchange.head().headers.find("accept-encoding").value_or(""));
+  }
+
+  void finish_head(const ServerExchange& exchange, ResponseHead& head) const {
+    head.headers.add("Date", http_date(clock.wall()));
+    if (packs(exchange)) head.headers.add("Content-Encoding", "gzip");
   }
 
   Task<void> set_scale(ServerExchange& exchange, const std::string& body) {
@@ -267,22 +303,31 @@ struct EmulatedProvider::State {
     if (valid) model.scale(factor, clock.now());
     ResponseHead head = json_head(valid ? 200 : 400);
     const std::string text = valid ? "{}\n" : "{\"error\":\"factor must be a number above 0\"}\n";
-    (void)co_await exchange.reply(std::move(head), text);
+    (void)co_await reply(exchange, std::move(head), text);
   }
 
-  Task<void> bad_request(ServerExchange& exchange, Dialect dialect, std::string message) {
+  Task<void> bad_request(ServerExchange& exchange, Api api, std::string message) {
     ++totals.bad_requests;
-    const RefusalText text = client_error(dialect, 400, message, request_id(0));
+    const RefusalText text = client_error(api, 400, message, request_id(0));
     ResponseHead head = head_of(text);
-    (void)co_await exchange.reply(std::move(head), text.body);
+    (void)co_await reply(exchange, std::move(head), text.body);
   }
 
   // --- A generation call ---
 
-  Task<void> generate(ServerExchange& exchange, Dialect dialect, const std::string& body) {
-    const Result<RequestView> view = view_request(dialect, body, config.tokens);
+  Task<void> generate(ServerExchange& exchange, const Target& target, const std::string& body) {
+    Result<RequestView> view = view_request(target.api, body, config.tokens);
     if (!view) {
-      co_await bad_request(exchange, dialect, view.error().detail);
+      co_await bad_request(exchange, target.api, view.error().detail);
+      co_return;
+    }
+    if (target.api == Api::gemini_generate) {
+      view->model = target.model;
+      view->stream = target.stream;
+      view->event_stream = target.event_stream;
+    }
+    if (!view->generates) {
+      co_await prewarm(exchange, *view);
       co_return;
     }
     const Instant arrived = clock.now();
@@ -307,7 +352,7 @@ struct EmulatedProvider::State {
         log_warn("emulated provider: {}", answer->text);
       }
     }
-    const Act act = decide(*view, planned, arrived);
+    Act act = decide(*view, planned, arrived);
     if (!act.kind.empty()) ++totals.refused[act.kind];
     if (act.injected) ++totals.injected;
 
@@ -317,8 +362,10 @@ struct EmulatedProvider::State {
         co_await send_answer(exchange, watch, *view, act, std::move(answer), arrived, entry);
         break;
       case Act::What::refuse:
-      case Act::What::refuse_in_stream:
         co_await send_refusal(exchange, watch, *view, act, arrived, entry);
+        break;
+      case Act::What::refuse_in_stream:
+        co_await refuse_in_stream(exchange, watch, *view, act, std::move(answer), arrived, entry);
         break;
       case Act::What::drop:
         (void)co_await watch.wait_until(arrived + act.first_byte);
@@ -341,12 +388,12 @@ struct EmulatedProvider::State {
 
   Act decide(const RequestView& view, std::optional<Tokens> planned, Instant now) {
     const std::optional<OrderedFault> ordered = config.failures.next(rng);
-    if (ordered && ordered->fault != Fault::cut) return act_of(*ordered, view);
+    if (ordered && !spoils_answer(*ordered)) return act_of(*ordered, view);
 
     sim::ProviderRequest request;
     request.prompt_tokens = view.prompt_tokens;
-    // OpenAI caches by itself, Anthropic what the request marks.
-    if (view.dialect == Dialect::openai_chat || view.cache_marked) request.blocks = view.prefix;
+    // Anthropic caches what the request marks, the others by themselves.
+    if (view.api != Api::anthropic_messages || view.cache_marked) request.blocks = view.prefix;
     request.max_output = view.max_output;
     request.output_planned = planned;
     request.stream = view.stream;
@@ -358,11 +405,8 @@ struct EmulatedProvider::State {
     act.hints.rate = verdict.rate;
     switch (verdict.kind) {
       case sim::ProviderVerdict::Kind::accept:
-        if (ordered) {
-          act.injected = true;
-          act.verdict.cut_after_output = std::max<Tokens>(1, verdict.output / 2);
-        }
         if (act.verdict.cut_after_output) act.kind = "cut";
+        if (ordered) spoil(act, *ordered);
         break;
       case sim::ProviderVerdict::Kind::refuse:
         act.what = Act::What::refuse;
@@ -388,6 +432,20 @@ struct EmulatedProvider::State {
     return act;
   }
 
+  static void spoil(Act& act, const OrderedFault& ordered) {
+    const Micros seconds = ordered.seconds.value_or(70s);
+    act.injected = true;
+    act.kind = to_string(ordered.fault);
+    if (ordered.fault == Fault::cut) {
+      act.verdict.cut_after_output = std::max<Tokens>(1, act.verdict.output / 2);
+    } else if (ordered.fault == Fault::stall) {
+      act.stall = seconds;
+    } else {
+      act.first_byte += seconds;
+      act.verdict.first_byte += seconds;
+    }
+  }
+
   // An ordered fault comes at once, like a front door that refuses before the model sees the call.
   Act act_of(const OrderedFault& ordered, const RequestView& view) {
     Act act;
@@ -395,12 +453,17 @@ struct EmulatedProvider::State {
     act.shape = shape_of(ordered.fault);
     act.kind = to_string(ordered.fault);
     act.first_byte = 5ms;
-    act.hints.retry_after = ordered.retry_after;
+    act.hints.retry_after = ordered.seconds;
     switch (ordered.fault) {
       case Fault::drop: act.what = Act::What::drop; break;
       case Fault::silence: act.what = Act::What::silence; break;
       case Fault::stream_overload:
+      case Fault::stream_rate_limit:
+      case Fault::stream_begun:
+      case Fault::stream_late:
         act.what = view.stream ? Act::What::refuse_in_stream : Act::What::refuse;
+        if (ordered.fault == Fault::stream_begun) act.point = StreamPoint::begun;
+        if (ordered.fault == Fault::stream_late) act.point = StreamPoint::late;
         break;
       case Fault::rate_limit:
         act.what = Act::What::refuse;
@@ -430,27 +493,127 @@ struct EmulatedProvider::State {
       entry.client_closed = true;
       co_return;
     }
-    if (act.what == Act::What::refuse_in_stream) {
-      entry.status = 200;
-      ResponseHead head = answer_head(view, act, entry.number);
-      const Result<void> sent = co_await exchange.send_head(std::move(head),
-                                                            BodyFraming::chunked());
-      const std::string event = stream_error(view.dialect);
-      if (sent) (void)co_await exchange.send_some(event);
-      if (sent) (void)co_await exchange.finish();
-      co_return;
-    }
-    const RefusalText text = refusal_text(view.dialect, act.shape, act.hints, clock.wall(),
+    const RefusalText text = refusal_text(view.api, act.shape, act.hints, clock.wall(),
                                           request_id(entry.number));
     entry.status = text.status;
     ResponseHead head = head_of(text);
-    const Result<void> sent = co_await exchange.reply(std::move(head), text.body);
+    const Result<void> sent = co_await reply(exchange, std::move(head), text.body);
     entry.client_closed = !sent;
   }
+
+  // A 200 whose stream turns into an error: at once, after its opening, or amid the output.
+  Task<void> refuse_in_stream(ServerExchange& exchange, Watch& watch, const RequestView& view,
+                              const Act& act, std::optional<Answer> scripted, Instant arrived,
+                              Entry& entry) {
+    Reply cut_reply = reply_for(view, act, std::move(scripted), entry);
+    if (cut_reply.usage.output == 0) cut_reply.usage.output = kLateOutput;
+    if (cut_reply.answer.text.size() < 2) {
+      cut_reply.answer.text = filler_text(kLateOutput, config.tokens);
+    }
+    const std::vector<StreamPiece> pieces = reply_stream(view.api, cut_reply, view.include_usage,
+                                                         config.delta_bytes);
+    std::string bytes;
+    std::size_t sent_pieces = 0;
+    if (act.point != StreamPoint::first_event) {
+      while (sent_pieces < pieces.size() && !pieces[sent_pieces].carries_output) {
+        bytes += pieces[sent_pieces++].bytes;
+      }
+    }
+    if (act.point == StreamPoint::late && sent_pieces < pieces.size()) {
+      entry.output_sent = pieces[sent_pieces].output_done;
+      bytes += pieces[sent_pieces++].bytes;
+    }
+    const auto events = static_cast<std::size_t>(std::ranges::count(bytes, '\n') / 3);
+    const std::string error = stream_error(view.api, act.shape, act.hints, cut_reply, events);
+
+    const bool here = co_await watch.wait_until(arrived + act.first_byte);
+    if (!here) {
+      entry.client_closed = true;
+      co_return;
+    }
+    entry.status = 200;
+    StreamOut out(*this, exchange);
+    ResponseHead head = answer_head(view, act, entry.number);
+    Result<void> sent = co_await out.begin(std::move(head));
+    if (sent && !bytes.empty()) sent = co_await out.send(bytes);
+    if (sent && act.point == StreamPoint::late) {
+      const bool still_here = co_await watch.wait_until(clock.now() + kLateGap);
+      if (!still_here) sent = fail(Errc::closed, "the client left");
+    }
+    if (sent) sent = co_await out.send(error);
+    if (sent) sent = co_await out.end();
+    entry.client_closed = !sent;
+  }
+
+  // `generate: false`: the events of an empty answer, and nothing is drawn.
+  Task<void> prewarm(ServerExchange& exchange, const RequestView& view) {
+    ++totals.free_requests;
+    Reply empty;
+    empty.id = fmt::format("{:016x}", stable_hash("prewarm", config.seed));
+    empty.model = view.model;
+    empty.created = clock.wall().since_epoch.count() / kMicro;
+    ResponseHead head = answer_head(view, Act(), 0);
+    if (!view.stream) {
+      const std::string body = reply_body(view.api, empty);
+      (void)co_await reply(exchange, std::move(head), body);
+      co_return;
+    }
+    std::string bytes;
+    for (const StreamPiece& piece : reply_stream(view.api, empty, true, config.delta_bytes)) {
+      bytes += piece.bytes;
+    }
+    StreamOut out(*this, exchange);
+    Result<void> sent = co_await out.begin(std::move(head));
+    if (sent) sent = co_await out.send(bytes);
+    if (sent) sent = co_await out.end();
+  }
+
+  // The body of a stream, packed where the head says so.
+  class StreamOut {
+   public:
+    StreamOut(const State& state, ServerExchange& exchange) : state_(state), exchange_(exchange) {}
+
+    Task<Result<void>> begin(ResponseHead head) {
+      state_.finish_head(exchange_, head);
+      if (state_.packs(exchange_)) gzip_.emplace();
+      Result<void> sent = co_await exchange_.send_head(std::move(head), BodyFraming::chunked());
+      co_return sent;
+    }
+    Task<Result<void>> send(std::string bytes) {
+      if (gzip_) bytes = gzip_->write(bytes);
+      Result<void> sent = co_await exchange_.send_some(bytes);
+      co_return sent;
+    }
+    Task<Result<void>> end() {
+      if (gzip_) {
+        const std::string last = gzip_->finish();
+        Result<void> sent = co_await exchange_.send_some(last);
+        if (!sent) co_return sent;
+      }
+      Result<void> finished = co_await exchange_.finish();
+      co_return finished;
+    }
+
+   private:
+    const State& state_;
+    ServerExchange& exchange_;
+    std::optional<GzipWriter> gzip_;
+  };
 
   Task<void> send_answer(ServerExchange& exchange, Watch& watch, const RequestView& view,
                          const Act& act, std::optional<Answer> scripted, Instant arrived,
                          Entry& entry) {
+    const Reply whole = reply_for(view, act, std::move(scripted), entry);
+    if (view.stream) {
+      co_await send_stream(exchange, watch, view, act, whole, arrived, entry);
+    } else {
+      co_await send_whole(exchange, watch, view, act, whole, arrived, entry);
+    }
+    model.finished(act.verdict.id, entry.output_sent, clock.now());
+  }
+
+  Reply reply_for(const RequestView& view, const Act& act, std::optional<Answer> scripted,
+                  const Entry& entry) const {
     const sim::ProviderVerdict& verdict = act.verdict;
     Reply reply;
     reply.id = fmt::format("{:016x}", stable_hash(std::to_string(entry.number), config.seed));
@@ -458,6 +621,8 @@ struct EmulatedProvider::State {
     reply.created = entry.arrived.since_epoch.count() / kMicro;
     if (scripted) {
       reply.answer = std::move(*scripted);
+    } else if (!view.answer_schema.empty() && view.tools.empty()) {
+      reply.answer = answer_for(config.script, view, config.tokens, verdict.output);
     } else {
       reply.answer.text = filler_text(verdict.output, config.tokens);
       if (view.max_output && verdict.output >= *view.max_output) {
@@ -465,29 +630,22 @@ struct EmulatedProvider::State {
       }
     }
     reply.usage = usage_of(view, verdict);
-
-    if (view.stream) {
-      co_await send_stream(exchange, watch, view, act, reply, arrived, entry);
-    } else {
-      co_await send_whole(exchange, watch, view, act, reply, arrived, entry);
-    }
-    model.finished(verdict.id, entry.output_sent, clock.now());
+    return reply;
   }
 
   Task<void> send_stream(ServerExchange& exchange, Watch& watch, const RequestView& view,
-                         const Act& act, const Reply& reply, Instant arrived, Entry& entry) {
-    const std::vector<StreamPiece> pieces = reply_stream(view.dialect, reply, view.include_usage,
-                                                         config.delta_bytes);
-    const Instant first_byte = arrived + act.first_byte;
-    const bool here = co_await watch.wait_until(first_byte);
+                         const Act& act, const Reply& whole, Instant arrived, Entry& entry) {
+    const std::vector<StreamPiece> pieces = pieces_for(view, whole);
+    const Instant first_byte = arrived + act.first_byte + act.stall;
+    const bool here = co_await watch.wait_until(arrived + act.first_byte);
     if (!here) {
       entry.client_closed = true;
       co_return;
     }
     entry.status = 200;
+    StreamOut out(*this, exchange);
     ResponseHead head = answer_head(view, act, entry.number);
-    const Result<void> head_sent = co_await exchange.send_head(std::move(head),
-                                                               BodyFraming::chunked());
+    const Result<void> head_sent = co_await out.begin(std::move(head));
     if (!head_sent) {
       entry.client_closed = true;
       co_return;
@@ -512,7 +670,7 @@ struct EmulatedProvider::State {
         cut = act.verdict.cut_after_output && next < pieces.size() &&
               pieces[next].output_done > *act.verdict.cut_after_output;
       }
-      const Result<void> sent = co_await exchange.send_some(bytes);
+      const Result<void> sent = co_await out.send(std::move(bytes));
       if (!sent) {
         entry.client_closed = true;
         co_return;
@@ -522,40 +680,70 @@ struct EmulatedProvider::State {
         co_return;
       }
     }
-    const Result<void> finished = co_await exchange.finish();
-    entry.client_closed = !finished;
+    // Every event is out: some clients (Codex) leave without waiting for the end of the body.
+    (void)co_await out.end();
+  }
+
+  // Gemini streams an array where events were not asked for; it goes out as one piece.
+  std::vector<StreamPiece> pieces_for(const RequestView& view, const Reply& whole) const {
+    if (view.api != Api::gemini_generate || view.event_stream) {
+      return reply_stream(view.api, whole, view.include_usage, config.delta_bytes);
+    }
+    StreamPiece piece;
+    piece.bytes = "[" + reply_body(view.api, whole) + "]";
+    piece.output_done = whole.usage.output;
+    piece.carries_output = true;
+    return {piece};
   }
 
   Task<void> send_whole(ServerExchange& exchange, Watch& watch, const RequestView& view,
-                        const Act& act, const Reply& reply, Instant arrived, Entry& entry) {
+                        const Act& act, const Reply& whole, Instant arrived, Entry& entry) {
     const bool here = co_await watch.wait_until(arrived + act.verdict.duration());
     if (!here) {
       entry.client_closed = true;
       co_return;
     }
-    const std::string body = reply_body(view.dialect, reply);
+    const std::string body = reply_body(view.api, whole);
     entry.status = 200;
     ResponseHead head = answer_head(view, act, entry.number);
-    if (act.verdict.cut_after_output) {
-      const Result<void> sent = co_await exchange.send_head(std::move(head),
-                                                            BodyFraming::of_length(body.size()));
-      const std::string half = body.substr(0, body.size() / 2);
-      if (sent) (void)co_await exchange.send_some(half);
-      entry.output_sent = *act.verdict.cut_after_output;
-      exchange.abort();
+    if (act.verdict.cut_after_output || act.stall > Micros{0}) {
+      // Not packed: only the ends of such an answer matter.
+      head.headers.add("Date", http_date(clock.wall()));
+      Result<void> sent = co_await exchange.send_head(std::move(head),
+                                                      BodyFraming::of_length(body.size()));
+      if (sent && act.verdict.cut_after_output) {
+        const std::string half = body.substr(0, body.size() / 2);
+        (void)co_await exchange.send_some(half);
+        entry.output_sent = *act.verdict.cut_after_output;
+        exchange.abort();
+        co_return;
+      }
+      const bool stayed = co_await watch.wait_until(clock.now() + act.stall);
+      if (!stayed) sent = fail(Errc::closed, "the client left");
+      if (sent) sent = co_await exchange.send_some(body);
+      if (sent) sent = co_await exchange.finish();
+      entry.client_closed = !sent;
+      if (sent) entry.output_sent = whole.usage.output;
       co_return;
     }
-    const Result<void> sent = co_await exchange.reply(std::move(head), body);
+    const Result<void> sent = co_await reply(exchange, std::move(head), body);
     entry.client_closed = !sent;
-    entry.output_sent = reply.usage.output;
+    entry.output_sent = whole.usage.output;
   }
 
   ResponseHead answer_head(const RequestView& view, const Act& act, std::int64_t number) const {
     ResponseHead head(200);
-    head.headers.add("Content-Type",
-                     view.stream ? "text/event-stream; charset=utf-8" : "application/json");
-    if (view.stream) head.headers.add("Cache-Control", "no-cache");
-    if (view.dialect == Dialect::anthropic_messages) {
+    const bool gemini = view.api == Api::gemini_generate;
+    const bool events = view.stream && (!gemini || view.event_stream);
+    head.headers.add("Content-Type", !events  ? "application/json; charset=UTF-8"
+                                     : gemini ? "text/event-stream"
+                                              : "text/event-stream; charset=utf-8");
+    if (events && !gemini) head.headers.add("Cache-Control", "no-cache");
+    if (gemini) {
+      for (const char* field : {"Origin", "X-Origin", "Referer"}) head.headers.add("Vary", field);
+      return head;
+    }
+    if (view.api == Api::anthropic_messages) {
       head.headers.add("anthropic-organization-id", "00000000-0000-4000-8000-000000000000");
       head.headers.add("request-id", request_id(number));
     } else {
@@ -564,7 +752,7 @@ struct EmulatedProvider::State {
       head.headers.add("openai-version", "2020-10-01");
       head.headers.add("x-request-id", request_id(number));
     }
-    if (act.hints.rate) add_rate_headers(view.dialect, *act.hints.rate, clock.wall(), head.headers);
+    if (act.hints.rate) add_rate_headers(view.api, *act.hints.rate, clock.wall(), head.headers);
     return head;
   }
 
@@ -574,7 +762,7 @@ struct EmulatedProvider::State {
     usage.cache_read = verdict.cached;
     usage.uncached = verdict.uncached;
     usage.output = verdict.output;
-    if (view.dialect == Dialect::anthropic_messages && view.cache_marked) {
+    if (view.api == Api::anthropic_messages && view.cache_marked) {
       usage.uncached = std::min<Tokens>(verdict.uncached, 4);
       usage.cache_written = verdict.uncached - usage.uncached;
     }
@@ -593,7 +781,7 @@ struct EmulatedProvider::State {
     json::object line;
     line["t"] = to_rfc3339(entry.arrived);
     line["n"] = entry.number;
-    line["dialect"] = wire::to_string(view.dialect);
+    line["dialect"] = to_string(view.api);
     line["model"] = view.model;
     line["stream"] = view.stream;
     line["outcome"] = answered ? (act.kind.empty() ? "accepted" : act.kind) : act.kind;

@@ -1,6 +1,7 @@
 #include "lab/emulated_provider.h"
 
 #include <gtest/gtest.h>
+#include <zstd.h>
 
 #include <array>
 #include <boost/asio/io_context.hpp>
@@ -12,6 +13,7 @@
 #include <vector>
 
 #include "lab/socket_test_util.h"
+#include "lab/wire_dialect.h"
 #include "wire/dialect.h"
 #include "wire/refusal.h"
 
@@ -19,7 +21,6 @@ namespace hg::lab {
 namespace {
 
 namespace json = boost::json;
-using wire::Dialect;
 
 // A model without limits that matter, quick, and silent about chance.
 sim::ProviderModel quick_model() {
@@ -35,10 +36,18 @@ sim::ProviderModel quick_model() {
   return model;
 }
 
-std::string prompt(Dialect dialect, bool stream, int words = 2'000) {
+std::string prompt(Api api, bool stream, int words = 2'000) {
   std::string text;
   for (int i = 0; i < words; ++i) text += "word ";
-  const std::string mark = dialect == Dialect::anthropic_messages
+  if (api == Api::openai_responses) {
+    return R"({"model":"m","stream":)" + std::string(stream ? "true" : "false") +
+           R"(,"input":[{"role":"user","content":[{"type":"input_text","text":")" + text +
+           "\"}]}]}";
+  }
+  if (api == Api::gemini_generate) {
+    return R"({"contents":[{"role":"user","parts":[{"text":")" + text + "\"}]}]}";
+  }
+  const std::string mark = api == Api::anthropic_messages
                                ? R"(,"cache_control":{"type":"ephemeral"})"
                                : "";
   return R"({"model":"m","max_tokens":1000,"stream":)" + std::string(stream ? "true" : "false") +
@@ -46,9 +55,21 @@ std::string prompt(Dialect dialect, bool stream, int words = 2'000) {
          R"([{"type":"text","text":")" + text + "\"" + mark + "}]}]}";
 }
 
-net::RequestHead post(Dialect dialect) {
-  net::RequestHead head("POST", dialect == Dialect::anthropic_messages ? "/v1/messages?beta=true"
-                                                                       : "/v1/chat/completions");
+constexpr std::array<Api, 4> kApis = {Api::anthropic_messages, Api::openai_chat,
+                                      Api::openai_responses, Api::gemini_generate};
+
+const char* path_of(Api api) {
+  switch (api) {
+    case Api::anthropic_messages: return "/v1/messages?beta=true";
+    case Api::openai_chat: return "/v1/chat/completions";
+    case Api::openai_responses: return "/v1/responses";
+    case Api::gemini_generate: return "/v1beta/models/m:streamGenerateContent?alt=sse";
+  }
+  return "/";
+}
+
+net::RequestHead post(Api api) {
+  net::RequestHead head("POST", path_of(api));
   head.headers.add("Content-Type", "application/json");
   head.headers.add("x-emulated-output", "50");
   return head;
@@ -92,8 +113,9 @@ class EmulatedProviderTest : public testing::Test {
     return json::parse(answer.body);
   }
 
-  static wire::ResponseReader read(Dialect dialect, const net::FetchedResponse& answer) {
-    wire::ResponseReader reader(dialect, answer.head.headers.find("content-type").value_or(""));
+  static wire::ResponseReader read(Api api, const net::FetchedResponse& answer) {
+    wire::ResponseReader reader(wire_dialect(api),
+                                answer.head.headers.find("content-type").value_or(""));
     reader.feed(answer.body);
     reader.finish();
     return reader;
@@ -108,31 +130,36 @@ class EmulatedProviderTest : public testing::Test {
   std::string last_error;
 };
 
-TEST_F(EmulatedProviderTest, AnswersBothDialectsStreamingAndNot) {
+TEST_F(EmulatedProviderTest, AnswersEveryApiStreamingAndNot) {
   ProviderConfig config;
   config.model = quick_model();
   start(config);
-  for (const Dialect dialect : {Dialect::anthropic_messages, Dialect::openai_chat}) {
+  for (const Api api : kApis) {
     for (const bool stream : {false, true}) {
-      const net::FetchedResponse answer = fetch(post(dialect), prompt(dialect, stream));
+      net::RequestHead head = post(api);
+      if (api == Api::gemini_generate && !stream) head.target = "/v1beta/models/m:generateContent";
+      const net::FetchedResponse answer = fetch(head, prompt(api, stream));
       ASSERT_EQ(answer.head.status, 200) << last_error;
-      const wire::ResponseReader reader = read(dialect, answer);
-      EXPECT_EQ(reader.streaming(), stream);
-      EXPECT_TRUE(reader.complete());
-      EXPECT_EQ(reader.usage().output, 50);
+      const wire::ResponseReader reader = read(api, answer);
+      EXPECT_EQ(reader.streaming(), stream) << to_string(api);
+      EXPECT_TRUE(reader.complete()) << to_string(api);
+      EXPECT_EQ(reader.usage().output, 50) << to_string(api);
       EXPECT_NEAR(static_cast<double>(reader.usage().uncached.value_or(0) +
                                       reader.usage().cached.value_or(0)),
-                  10'000 / 4.3, 130);
-      const char* limit = dialect == Dialect::anthropic_messages
-                              ? "anthropic-ratelimit-input-tokens-limit"
-                              : "x-ratelimit-limit-tokens";
-      EXPECT_TRUE(answer.head.headers.has(limit));
+                  10'000 / 4.3, 130)
+          << to_string(api);
+      EXPECT_TRUE(answer.head.headers.has("date"));
+      const Headers& headers = answer.head.headers;
+      EXPECT_EQ(headers.has("anthropic-ratelimit-output-tokens-limit"),
+                api == Api::anthropic_messages);
+      EXPECT_EQ(headers.has("x-ratelimit-limit-tokens"),
+                api == Api::openai_chat || api == Api::openai_responses);
     }
   }
   const json::value account = stats();
-  EXPECT_EQ(account.at("calls").as_int64(), 4);
-  EXPECT_EQ(account.at("accepted").as_int64(), 4);
-  EXPECT_EQ(account.at("accepted_output").as_int64(), 200);
+  EXPECT_EQ(account.at("calls").as_int64(), 8);
+  EXPECT_EQ(account.at("accepted").as_int64(), 8);
+  EXPECT_EQ(account.at("accepted_output").as_int64(), 400);
   EXPECT_EQ(account.at("in_flight").as_int64(), 0);
 }
 
@@ -140,13 +167,109 @@ TEST_F(EmulatedProviderTest, ASecondCallOfTheSamePromptReadsTheCache) {
   ProviderConfig config;
   config.model = quick_model();
   start(config);
-  for (const Dialect dialect : {Dialect::anthropic_messages, Dialect::openai_chat}) {
-    const std::string body = prompt(dialect, true, dialect == Dialect::openai_chat ? 3'000 : 2'000);
-    const net::FetchedResponse first = fetch(post(dialect), body);
-    const net::FetchedResponse second = fetch(post(dialect), body);
-    EXPECT_EQ(read(dialect, first).usage().cached.value_or(0), 0);
-    EXPECT_GT(read(dialect, second).usage().cached.value_or(0), 2'000);
+  int words = 2'000;
+  for (const Api api : kApis) {
+    const std::string body = prompt(api, true, words += 300);  // Each a prompt of its own.
+    const net::FetchedResponse first = fetch(post(api), body);
+    const net::FetchedResponse second = fetch(post(api), body);
+    EXPECT_EQ(read(api, first).usage().cached.value_or(0), 0) << to_string(api);
+    EXPECT_GT(read(api, second).usage().cached.value_or(0), 2'000) << to_string(api);
   }
+}
+
+// In its own words each: status, and what the body (or the stream) says.
+TEST_F(EmulatedProviderTest, EachApiRefusesInItsOwnShape) {
+  struct Row {
+    const char* plan;
+    std::array<int, 4> status;
+    std::array<const char*, 4> says;
+  };
+  const Row rows[] = {
+      {"429=7",
+       {429, 429, 429, 429},
+       {"rate_limit_error", "rate_limit_exceeded", "rate_limit_exceeded", R"("retryDelay":"7s")"}},
+      {"429-bare",
+       {429, 429, 429, 429},
+       {"rate_limit_error", "rate_limit_exceeded", "rate_limit_exceeded", "RESOURCE_EXHAUSTED"}},
+      {"529",
+       {529, 503, 503, 503},
+       {"overloaded_error", "server_is_overloaded", "server_is_overloaded", "UNAVAILABLE"}},
+      {"503", {503, 503, 503, 503}, {"api_error", "slow_down", "slow_down", "UNAVAILABLE"}},
+      {"500", {500, 500, 500, 500}, {"api_error", "server_error", "server_error", "INTERNAL"}},
+      {"quota",
+       {402, 429, 429, 429},
+       {"billing_error", "insufficient_quota", "insufficient_quota", "PerDay"}},
+      {"stream",
+       {200, 200, 200, 200},
+       {"overloaded_error", "server_is_overloaded", "response.failed", "UNAVAILABLE"}},
+      {"stream-429=3",
+       {200, 200, 200, 200},
+       {"rate_limit_error", "try again in 3s", "try again in 3s", "RESOURCE_EXHAUSTED"}},
+      {"stream-begun",
+       {200, 200, 200, 200},
+       {"message_start", "\"role\":\"assistant\"", "response.created", "UNAVAILABLE"}},
+      {"stream-late",
+       {200, 200, 200, 200},
+       {"text_delta", "\"content\":", "output_text.delta", "candidates"}},
+      {"drop", {0, 0, 0, 0}, {"", "", "", ""}},
+      {"cut", {0, 0, 0, 0}, {"", "", "", ""}},
+  };
+  ProviderConfig config;
+  config.model = quick_model();
+  std::string plan;
+  for (const Row& row : rows) plan += (plan.empty() ? "" : ",") + std::string(row.plan) + ":4";
+  config.failures = FailurePlan::parse(plan).value();
+  start(config);
+  for (const Row& row : rows) {
+    for (std::size_t i = 0; i < kApis.size(); ++i) {
+      const net::FetchedResponse answer = fetch(post(kApis[i]), prompt(kApis[i], true, 50));
+      EXPECT_EQ(answer.head.status, row.status[i]) << row.plan << " " << to_string(kApis[i]);
+      EXPECT_TRUE(answer.body.contains(row.says[i]))
+          << row.plan << " " << to_string(kApis[i]) << ": " << answer.body;
+      if (!std::string_view(row.plan).starts_with("stream")) continue;
+      const wire::ResponseReader reader = read(kApis[i], answer);
+      EXPECT_TRUE(reader.error_event()) << row.plan << " " << answer.body;
+      EXPECT_FALSE(reader.complete()) << row.plan << " " << answer.body;
+      EXPECT_EQ(reader.output_seen(), std::string_view(row.plan) == "stream-late")
+          << row.plan << " " << answer.body;
+    }
+  }
+  EXPECT_EQ(provider->totals().injected, 48);
+}
+
+TEST_F(EmulatedProviderTest, SilenceStandsBeforeOrAfterTheHeaders) {
+  ProviderConfig config;
+  config.model = quick_model();
+  config.failures = FailurePlan::parse("silence=1:1,stall=1:2").value();
+  start(config);
+  struct Row {
+    bool stream;
+    bool head_at_once;
+  };
+  for (const Row& row : {Row{true, false}, Row{true, true}, Row{false, true}}) {
+    const net::RequestHead head = post(Api::openai_chat);
+    const std::string body = prompt(Api::openai_chat, row.stream, 50);
+    const Instant begun = clock.now();
+    Micros head_after{0};
+    const auto ask = [&]() -> net::Task<bool> {
+      net::ClientExchange exchange = client.start(loopback(port));
+      const Result<void> sent = co_await exchange.send(head, body);
+      const Result<net::ResponseHead> answer = co_await exchange.read_head(10s);
+      head_after = clock.now() - begun;
+      bool more = sent.has_value() && answer.has_value();
+      std::array<char, 4096> chunk;
+      while (more) {
+        const Result<std::size_t> count = co_await exchange.read_some(chunk, 10s);
+        if (!count) co_return false;
+        more = *count > 0;
+      }
+      co_return true;
+    };
+    EXPECT_EQ(run(io, ask()), true);
+    EXPECT_EQ(head_after < 900ms, row.head_at_once);
+    EXPECT_GE(clock.now() - begun, 1s);
+  }
+  EXPECT_EQ(provider->totals().accepted, 3);
 }
 
 TEST_F(EmulatedProviderTest, RefusesWhatTheHiddenLimitDoesNotHold) {
@@ -155,9 +278,9 @@ TEST_F(EmulatedProviderTest, RefusesWhatTheHiddenLimitDoesNotHold) {
   config.model.burst_tokens = 3'000;
   config.model.tokens_per_second = 10;
   start(config);
-  const std::string body = prompt(Dialect::openai_chat, true);
-  EXPECT_EQ(fetch(post(Dialect::openai_chat), body).head.status, 200) << last_error;
-  const net::FetchedResponse refused = fetch(post(Dialect::openai_chat), body);
+  const std::string body = prompt(Api::openai_chat, true);
+  EXPECT_EQ(fetch(post(Api::openai_chat), body).head.status, 200) << last_error;
+  const net::FetchedResponse refused = fetch(post(Api::openai_chat), body);
   EXPECT_EQ(refused.head.status, 429);
   EXPECT_TRUE(refused.head.headers.has("retry-after"));
   EXPECT_TRUE(refused.head.headers.has("x-ratelimit-reset-tokens"));
@@ -192,8 +315,8 @@ TEST_F(EmulatedProviderTest, FaultsOnOrderLookLikeTheRealOnes) {
   config.failures = FailurePlan::parse(plan).value();
   start(config);
   for (const Row& row : rows) {
-    const net::FetchedResponse answer = fetch(post(Dialect::anthropic_messages),
-                                              prompt(Dialect::anthropic_messages, true));
+    const net::FetchedResponse answer = fetch(post(Api::anthropic_messages),
+                                              prompt(Api::anthropic_messages, true));
     EXPECT_EQ(answer.head.status, row.status) << row.plan << ": " << last_error;
     EXPECT_TRUE(answer.body.contains(row.says)) << row.plan << ": " << answer.body;
     if (std::string_view(row.plan) == "429=7:1") {
@@ -204,8 +327,7 @@ TEST_F(EmulatedProviderTest, FaultsOnOrderLookLikeTheRealOnes) {
       EXPECT_FALSE(answer.head.headers.has("anthropic-ratelimit-input-tokens-limit"));
     }
   }
-  EXPECT_EQ(fetch(post(Dialect::anthropic_messages), prompt(Dialect::anthropic_messages, true))
-                .head.status,
+  EXPECT_EQ(fetch(post(Api::anthropic_messages), prompt(Api::anthropic_messages, true)).head.status,
             200);
   const ProviderTotals totals = provider->totals();
   EXPECT_EQ(totals.injected, 9);
@@ -219,8 +341,8 @@ TEST_F(EmulatedProviderTest, NoticesAClientThatLeaves) {
   config.model = quick_model();
   config.model.base = 20s;
   start(config);
-  const std::string body = prompt(Dialect::openai_chat, true);
-  const net::RequestHead head = post(Dialect::openai_chat);
+  const std::string body = prompt(Api::openai_chat, true);
+  const net::RequestHead head = post(Api::openai_chat);
   const auto leave = [&]() -> net::Task<bool> {
     net::ClientExchange exchange = client.start(loopback(port));
     const Result<void> sent = co_await exchange.send(head, body);
@@ -246,8 +368,8 @@ TEST_F(EmulatedProviderTest, SilenceLastsUntilTheClientLeaves) {
   config.model = quick_model();
   config.failures = FailurePlan::parse("silence:1").value();
   start(config);
-  const std::string body = prompt(Dialect::openai_chat, true);
-  const net::RequestHead head = post(Dialect::openai_chat);
+  const std::string body = prompt(Api::openai_chat, true);
+  const net::RequestHead head = post(Api::openai_chat);
   const auto wait = [&]() -> net::Task<Errc> {
     net::ClientExchange exchange = client.start(loopback(port));
     const Result<void> sent = co_await exchange.send(head, body);
@@ -262,7 +384,7 @@ TEST_F(EmulatedProviderTest, BadRequestsAndOtherPathsGetTheDialectsErrors) {
   ProviderConfig config;
   config.model = quick_model();
   start(config);
-  const net::FetchedResponse bad = fetch(post(Dialect::anthropic_messages), "{\"model\":");
+  const net::FetchedResponse bad = fetch(post(Api::anthropic_messages), "{\"model\":");
   EXPECT_EQ(bad.head.status, 400);
   EXPECT_TRUE(bad.body.contains("invalid_request_error"));
   EXPECT_EQ(fetch(net::RequestHead("GET", "/nowhere"), "").head.status, 404);
@@ -273,13 +395,75 @@ TEST_F(EmulatedProviderTest, BadRequestsAndOtherPathsGetTheDialectsErrors) {
   EXPECT_TRUE(fetch(models, "").body.contains("has_more"));
 
   net::RequestHead count("POST", "/v1/messages/count_tokens");
-  const std::string body = prompt(Dialect::anthropic_messages, false);
+  const std::string body = prompt(Api::anthropic_messages, false);
   const json::value counted = json::parse(fetch(count, body).body);
   EXPECT_GT(counted.at("input_tokens").as_int64(), 2'000);
   const ProviderTotals totals = provider->totals();
   EXPECT_EQ(totals.calls, 0);
   EXPECT_EQ(totals.bad_requests, 1);
   EXPECT_EQ(totals.free_requests, 3);
+}
+
+TEST_F(EmulatedProviderTest, WhatCodexAsksBesideIsHarmless) {
+  ProviderConfig config;
+  config.model = quick_model();
+  start(config);
+  net::RequestHead upgrade("GET", "/v1/responses");
+  upgrade.headers.add("Upgrade", "websocket");
+  upgrade.headers.add("Connection", "Upgrade");
+  EXPECT_EQ(fetch(upgrade, "").head.status, 426);
+  EXPECT_EQ(fetch(net::RequestHead("GET", "/backend-api/wham/accounts/check"), "").head.status,
+            404);
+  const net::RequestHead events("POST", "/backend-api/codex/analytics-events/events");
+  EXPECT_EQ(fetch(events, "{}").head.status, 200);
+
+  const net::FetchedResponse prewarm = fetch(
+      post(Api::openai_responses), R"({"model":"m","generate":false,"stream":true,"input":[]})");
+  const wire::ResponseReader reader = read(Api::openai_responses, prewarm);
+  EXPECT_TRUE(reader.complete()) << prewarm.body;
+  EXPECT_EQ(reader.usage().output, 0);
+  EXPECT_EQ(provider->totals().calls, 0);
+  EXPECT_EQ(provider->totals().accepted_tokens, 0);
+}
+
+TEST_F(EmulatedProviderTest, ReadsZstdAndWritesGzipWhereItIsAccepted) {
+  ProviderConfig config;
+  config.model = quick_model();
+  config.gzip = true;
+  start(config);
+  for (const bool stream : {false, true}) {
+    const std::string body = prompt(Api::openai_responses, stream, 500);
+    std::string packed(ZSTD_compressBound(body.size()), '\0');
+    packed.resize(ZSTD_compress(packed.data(), packed.size(), body.data(), body.size(), 3));
+    net::RequestHead head = post(Api::openai_responses);
+    head.headers.add("Content-Encoding", "zstd");
+    const net::FetchedResponse plain = fetch(head, packed);
+    EXPECT_TRUE(read(Api::openai_responses, plain).complete()) << plain.body;
+    EXPECT_FALSE(plain.head.headers.has("content-encoding"));
+    head.headers.add("Accept-Encoding", "gzip, br");
+    const net::FetchedResponse zipped = fetch(head, packed);
+    EXPECT_EQ(zipped.head.headers.find("content-encoding"), "gzip");
+    EXPECT_TRUE(zipped.body.starts_with("\x1f\x8b"));
+    EXPECT_LT(zipped.body.size(), plain.body.size());
+  }
+  net::RequestHead broken = post(Api::openai_responses);
+  broken.headers.add("Content-Encoding", "zstd");
+  EXPECT_EQ(fetch(broken, "{}").head.status, 400);
+}
+
+TEST_F(EmulatedProviderTest, GeminiCountsListsAndStreamsAnArray) {
+  ProviderConfig config;
+  config.model = quick_model();
+  start(config);
+  const std::string body = prompt(Api::gemini_generate, true);
+  const net::FetchedResponse count = fetch(net::RequestHead("POST", "/v1beta/models/m:countTokens"),
+                                           body);
+  EXPECT_GT(json::parse(count.body).at("totalTokens").as_int64(), 2'000);
+  EXPECT_TRUE(fetch(net::RequestHead("GET", "/v1beta/models"), "").body.contains("models/gemini"));
+  const net::FetchedResponse array = fetch(
+      net::RequestHead("POST", "/v1beta/models/m:streamGenerateContent"), body);
+  ASSERT_EQ(array.head.status, 200);
+  EXPECT_EQ(json::parse(array.body).at(0).at("modelVersion").as_string(), "m");
 }
 
 TEST_F(EmulatedProviderTest, PlaysItsScript) {
@@ -299,7 +483,7 @@ TEST_F(EmulatedProviderTest, PlaysItsScript) {
   const std::string
       body = R"({"model":"m","tools":[{"name":"Read","input_schema":{"type":"object","properties":)"
              R"({"file_path":{}}}}],"messages":[{"role":"user","content":"go"}]})";
-  const json::value answer = json::parse(fetch(post(Dialect::anthropic_messages), body).body);
+  const json::value answer = json::parse(fetch(post(Api::anthropic_messages), body).body);
   EXPECT_EQ(answer.at("stop_reason").as_string(), "tool_use");
   EXPECT_EQ(answer.at("content").at(1).at("name").as_string(), "Read");
   EXPECT_EQ(answer.at("content").at(1).at("input").at("file_path").as_string(), "/tmp/a");
@@ -314,7 +498,7 @@ TEST_F(EmulatedProviderTest, LogsOneLineACall) {
   config.failures = FailurePlan::parse("529:1").value();
   start(config);
   for (int i = 0; i < 2; ++i) {
-    fetch(post(Dialect::openai_chat), prompt(Dialect::openai_chat, true));
+    fetch(post(Api::openai_chat), prompt(Api::openai_chat, true));
   }
   std::ifstream file(path);
   std::vector<json::value> lines;

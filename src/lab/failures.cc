@@ -11,7 +11,7 @@
 namespace hg::lab {
 namespace {
 
-constexpr std::array<std::pair<std::string_view, Fault>, 10> kWords = {{
+constexpr std::array<std::pair<std::string_view, Fault>, 14> kWords = {{
     {"429", Fault::rate_limit},
     {"429-bare", Fault::rate_limit_bare},
     {"529", Fault::overloaded},
@@ -19,9 +19,13 @@ constexpr std::array<std::pair<std::string_view, Fault>, 10> kWords = {{
     {"500", Fault::server_error},
     {"quota", Fault::quota},
     {"stream", Fault::stream_overload},
+    {"stream-429", Fault::stream_rate_limit},
+    {"stream-begun", Fault::stream_begun},
+    {"stream-late", Fault::stream_late},
     {"drop", Fault::drop},
     {"cut", Fault::cut},
     {"silence", Fault::silence},
+    {"stall", Fault::stall},
 }};
 
 std::optional<Fault> fault_named(std::string_view word) {
@@ -47,8 +51,9 @@ std::optional<std::int64_t> parse_count(std::string_view text) {
 std::unexpected<Error> bad_part(std::string_view part) {
   return fail(Errc::invalid,
               fmt::format("'{}' is not a fault: write KIND:N, KIND@N, KIND@N-M, KIND%N or "
-                          "KIND~PROBABILITY, with KIND one of 429, 429=SECONDS, 429-bare, 529, "
-                          "503, 500, quota, stream, drop, cut, silence",
+                          "KIND~PROBABILITY, with KIND (or KIND=SECONDS) one of 429, 429-bare, "
+                          "529, 503, 500, quota, stream, stream-429, stream-begun, stream-late, "
+                          "drop, cut, silence, stall",
                           part));
 }
 
@@ -76,7 +81,7 @@ Result<FailurePlan> FailurePlan::parse(std::string_view plan) {
     if (const std::size_t equals = word.find('='); equals != std::string_view::npos) {
       const std::optional<std::int64_t> seconds = parse_integer(word.substr(equals + 1));
       if (!seconds || *seconds < 0 || *seconds > 86'400) return bad_part(text);
-      part.what.retry_after = std::chrono::seconds(*seconds);
+      part.what.seconds = std::chrono::seconds(*seconds);
       word = word.substr(0, equals);
     }
     const std::optional<Fault> fault = fault_named(word);

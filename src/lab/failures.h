@@ -7,10 +7,22 @@
 //   503@7            call 7                          drop@3-5         calls 3, 4 and 5
 //   cut%10           every tenth call                silence~0.02     each with probability 0.02
 //
-// Kinds: 429 (with retry-after and rate headers; "429=3" says the seconds of retry-after), 429-bare
-// (with neither), 529, 503, 500, quota, stream (an overload event inside a 200 stream; a plain
-// overload where the call does not stream), drop (closed before the first byte), cut (closed after
-// the first bytes), silence (no byte, until the client leaves).
+// Kinds (in each API's own shape):
+//   429           with retry-after and rate headers (Gemini: RetryInfo); "429=3" says the seconds
+//   429-bare      with neither
+//   529 503 500   overload (OpenAI's and Gemini's own is a 503), unavailable, internal error;
+//                 "503=5" adds a retry-after
+//   quota         exhausted: no use to come back
+//   stream        an overload as the first event of a 200 stream; a plain overload where the call
+//                 does not stream, as for the next three
+//   stream-429    a rate limit as the first event; "stream-429=3" says the seconds
+//   stream-begun  an overload after the opening events (message_start, response.created), before
+//                 any output
+//   stream-late   an overload after some output
+//   drop          reset before the first byte
+//   cut           reset after the first bytes of the answer
+//   silence       no byte, until the client leaves; "silence=70": for 70 s, then the answer
+//   stall         the headers at once, then 70 s of silence ("stall=5": 5 s), then the answer
 // Parts "kind:N" queue up behind each other in the order written; the others are looked at first.
 // Pure; one owner.
 #pragma once
@@ -34,9 +46,13 @@ enum class Fault : std::uint8_t {
   server_error,
   quota,
   stream_overload,
+  stream_rate_limit,
+  stream_begun,
+  stream_late,
   drop,
   cut,
   silence,
+  stall,
 };
 
 // "429", "429-bare", ...: the word of the plan.
@@ -44,7 +60,7 @@ enum class Fault : std::uint8_t {
 
 struct OrderedFault {
   Fault fault = Fault::rate_limit;
-  std::optional<Micros> retry_after;  // Only where the plan says so ("429=3").
+  std::optional<Micros> seconds;  // Where the plan says some: retry-after, or of silence.
 };
 
 class FailurePlan {

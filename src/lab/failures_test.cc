@@ -36,8 +36,20 @@ TEST(FailurePlanTest, CountedPartsWaitForAListedOne) {
 TEST(FailurePlanTest, CarriesTheRetryAfterOfThePlan) {
   FailurePlan plan = FailurePlan::parse("429=7:1,429-bare:1").value();
   Rng rng(1);
-  EXPECT_EQ(plan.next(rng)->retry_after, Micros(7s));
-  EXPECT_FALSE(plan.next(rng)->retry_after);
+  EXPECT_EQ(plan.next(rng)->seconds, Micros(7s));
+  EXPECT_FALSE(plan.next(rng)->seconds);
+}
+
+TEST(FailurePlanTest, EveryKindHasItsWordAndMayCarrySeconds) {
+  Rng rng(1);
+  for (const char* word : {"429", "429-bare", "529", "503", "500", "quota", "stream", "stream-429",
+                           "stream-begun", "stream-late", "drop", "cut", "silence", "stall"}) {
+    FailurePlan plan = FailurePlan::parse(std::string(word) + "=70:1").value();
+    const std::optional<OrderedFault> fault = plan.next(rng);
+    ASSERT_TRUE(fault) << word;
+    EXPECT_STREQ(to_string(fault->fault), word);
+    EXPECT_EQ(fault->seconds, Micros(70s));
+  }
 }
 
 TEST(FailurePlanTest, SaysWhatIsAllowed) {
@@ -45,7 +57,7 @@ TEST(FailurePlanTest, SaysWhatIsAllowed) {
                           "429=-1:1", "429:1,,429:1"}) {
     const Result<FailurePlan> plan = FailurePlan::parse(bad);
     ASSERT_FALSE(plan) << bad;
-    EXPECT_TRUE(plan.error().detail.contains("KIND one of")) << plan.error().detail;
+    EXPECT_TRUE(plan.error().detail.contains("one of 429,")) << plan.error().detail;
   }
 }
 

@@ -19,7 +19,6 @@ namespace {
 
 namespace fs = std::filesystem;
 namespace json = boost::json;
-using wire::Dialect;
 
 fs::path recordings() { return fs::path(HG_SOURCE_DIR) / "../shared/data/recordings"; }
 
@@ -91,17 +90,44 @@ class RecordingsTest : public testing::Test {
 // Fields that some recordings have and ours need not: tools of the server's own, reasoning, old
 // forms.
 bool is_optional(std::string_view path) {
-  for (const std::string_view part : {"obfuscation",        "citations",
-                                      "thinking",           "signature",
-                                      "server_tool_use",    "container",
-                                      "context_management", "web_search",
-                                      "function_call",      "caller",
-                                      "inference_geo",      "logprobs.",
-                                      "stop_details",       "refusal_details",
-                                      "iterations",         ".content.content",
-                                      "tool_use_id",        "content_block.content",
-                                      "content_block.data", "audio",
-                                      "reasoning_content",  "output_tokens_details"}) {
+  for (const std::string_view part : {"obfuscation",
+                                      "citations",
+                                      "thinking",
+                                      "signature",
+                                      "server_tool_use",
+                                      "container",
+                                      "context_management",
+                                      "web_search",
+                                      "function_call",
+                                      "caller",
+                                      "inference_geo",
+                                      "logprobs.",
+                                      "stop_details",
+                                      "refusal_details",
+                                      "iterations",
+                                      ".content.content",
+                                      "tool_use_id",
+                                      "content_block.content",
+                                      "content_block.data",
+                                      "audio",
+                                      "reasoning_content",
+                                      "output_tokens_details",
+                                      "tool_usage",
+                                      "moderation",
+                                      ".phase",
+                                      "reasoning.context",
+                                      "reasoning.mode",
+                                      "annotation.",
+                                      "annotations.",
+                                      "response.tools.",
+                                      ".queries",
+                                      ".results",
+                                      "file_search",
+                                      "response.queued",
+                                      "thought",
+                                      "candidatesTokensDetails",
+                                      "serviceTier",
+                                      "functionCall.args."}) {
     if (path.contains(part)) return true;
   }
   return false;
@@ -119,7 +145,7 @@ void expect_contains(const std::set<std::string>& ours, const std::set<std::stri
 TEST_F(RecordingsTest, AnthropicStreamsHaveTheFieldsOfRealOnes) {
   std::string bytes;
   for (const StreamPiece& piece :
-       reply_stream(Dialect::anthropic_messages, reply_with_call(), false, 8)) {
+       reply_stream(Api::anthropic_messages, reply_with_call(), false, 8)) {
     bytes += piece.bytes;
   }
   const std::set<std::string> ours = stream_paths(bytes);
@@ -130,7 +156,7 @@ TEST_F(RecordingsTest, AnthropicStreamsHaveTheFieldsOfRealOnes) {
 
 TEST_F(RecordingsTest, OpenaiStreamsHaveTheFieldsOfRealOnes) {
   std::string bytes;
-  for (const StreamPiece& piece : reply_stream(Dialect::openai_chat, reply_with_call(), true, 8)) {
+  for (const StreamPiece& piece : reply_stream(Api::openai_chat, reply_with_call(), true, 8)) {
     bytes += piece.bytes;
   }
   const std::set<std::string> ours = stream_paths(bytes);
@@ -140,15 +166,37 @@ TEST_F(RecordingsTest, OpenaiStreamsHaveTheFieldsOfRealOnes) {
   for (const fs::path& file : files) expect_contains(ours, stream_paths(content_of(file)), file);
 }
 
+TEST_F(RecordingsTest, ResponsesStreamsHaveTheFieldsOfRealOnes) {
+  std::string bytes;
+  for (const StreamPiece& piece : reply_stream(Api::openai_responses, reply_with_call(), true, 8)) {
+    bytes += piece.bytes;
+  }
+  const std::set<std::string> ours = stream_paths(bytes);
+  const std::vector<fs::path> files = recorded("openai_resp_stream", ".resp.sse");
+  EXPECT_FALSE(files.empty());
+  for (const fs::path& file : files) expect_contains(ours, stream_paths(content_of(file)), file);
+}
+
+TEST_F(RecordingsTest, GeminiStreamsHaveTheFieldsOfRealOnes) {
+  std::string bytes;
+  for (const StreamPiece& piece : reply_stream(Api::gemini_generate, reply_with_call(), true, 8)) {
+    bytes += piece.bytes;
+  }
+  const std::set<std::string> ours = stream_paths(bytes);
+  const std::vector<fs::path> files = recorded("gemini_gen_stream", ".resp.sse");
+  EXPECT_FALSE(files.empty());
+  for (const fs::path& file : files) expect_contains(ours, stream_paths(content_of(file)), file);
+}
+
 TEST_F(RecordingsTest, WholeAnswersHaveTheFieldsOfRealOnes) {
   struct Row {
-    Dialect dialect;
+    Api api;
     const char* name;
   };
-  for (const Row& row : {Row{Dialect::anthropic_messages, "anthropic_msg.resp"},
-                         Row{Dialect::openai_chat, "openai_chat.resp"}}) {
+  for (const Row& row : {Row{Api::anthropic_messages, "anthropic_msg.resp"},
+                         Row{Api::openai_chat, "openai_chat.resp"}}) {
     std::set<std::string> ours;
-    add_paths(json::parse(reply_body(row.dialect, reply_with_call())), "", ours);
+    add_paths(json::parse(reply_body(row.api, reply_with_call())), "", ours);
     const std::vector<fs::path> files = recorded(row.name, ".json");
     EXPECT_FALSE(files.empty());
     for (const fs::path& file : files) {
@@ -161,15 +209,15 @@ TEST_F(RecordingsTest, WholeAnswersHaveTheFieldsOfRealOnes) {
 
 TEST_F(RecordingsTest, RateHeadersHaveTheNamesOfRealOnes) {
   struct Row {
-    Dialect dialect;
+    Api api;
     const char* name;
     const char* prefix;
   };
   for (const Row& row :
-       {Row{Dialect::anthropic_messages, "anthropic_msg_stream.meta", "anthropic-ratelimit-"},
-        Row{Dialect::openai_chat, "openai_chat_stream.meta", "x-ratelimit-"}}) {
+       {Row{Api::anthropic_messages, "anthropic_msg_stream.meta", "anthropic-ratelimit-"},
+        Row{Api::openai_chat, "openai_chat_stream.meta", "x-ratelimit-"}}) {
     Headers headers;
-    add_rate_headers(row.dialect, sim::RateState(), WallTime(), headers);
+    add_rate_headers(row.api, sim::RateState(), WallTime(), headers);
     std::set<std::string> theirs;
     for (const fs::path& file : recorded(row.name, ".json")) {
       const json::value meta = json::parse(content_of(file));

@@ -7,12 +7,10 @@
 namespace hg::lab {
 namespace {
 
-using wire::Dialect;
-
 const TokenRule kExact{.bytes_per_token = 4.0, .noise = 0, .per_message = 0};
 
 TEST(RequestViewTest, ReadsWhatAnAnthropicRequestAsksFor) {
-  const Result<RequestView> view = view_request(Dialect::anthropic_messages, R"({
+  const Result<RequestView> view = view_request(Api::anthropic_messages, R"({
     "model":"claude-opus-5-5","stream":true,"max_tokens":128000,
     "system":[{"type":"text","text":"abcd","cache_control":{"type":"ephemeral"}}],
     "tools":[{"name":"Read","description":"d","input_schema":{"type":"object",
@@ -42,7 +40,7 @@ TEST(RequestViewTest, ReadsWhatAnAnthropicRequestAsksFor) {
 }
 
 TEST(RequestViewTest, ReadsWhatAChatRequestAsksFor) {
-  const Result<RequestView> view = view_request(Dialect::openai_chat, R"({
+  const Result<RequestView> view = view_request(Api::openai_chat, R"({
     "model":"gpt-6","stream":true,"stream_options":{"include_usage":true},"max_completion_tokens":9,
     "tools":[{"type":"function","function":{"name":"edit","parameters":{"type":"object",
               "properties":{"filePath":{}},"required":["filePath"]}}}],
@@ -64,7 +62,7 @@ TEST(RequestViewTest, CountsDecodedTextAndPricesPicturesFlat) {
   const auto tokens = [](std::string_view content) {
     const std::string body = R"({"model":"m","messages":[{"role":"user","content":)" +
                              std::string(content) + "}]}";
-    return view_request(Dialect::anthropic_messages, body, kExact).value().prompt_tokens;
+    return view_request(Api::anthropic_messages, body, kExact).value().prompt_tokens;
   };
   EXPECT_EQ(tokens(R"("abcdefgh")"), 2);
   EXPECT_EQ(tokens(R"("\u4e2d\u6587\u4e2d\u6587")"), 3);  // 12 bytes of UTF-8.
@@ -79,7 +77,7 @@ TEST(RequestViewTest, PrefixesAreEqualExactlyAsFarAsPromptsAre) {
         body = R"({"model":"m","system":"s","messages":[{"role":"user","content":"a"},)"
                R"({"role":"user","content":")" +
                std::string(last) + R"("}]})";
-    return view_request(Dialect::anthropic_messages, body, TokenRule()).value().prefix;
+    return view_request(Api::anthropic_messages, body, TokenRule()).value().prefix;
   };
   const auto left = prefix("b");
   const auto right = prefix("c");
@@ -105,10 +103,98 @@ TEST(RequestViewTest, RefusesWhatAProviderWouldRefuse) {
   for (const char* body :
        {"", "{", "[]", "{}", R"({"model":"m"})", R"({"model":"m","messages":[]})",
         R"({"messages":[{"role":"user","content":"x"}]})", R"({"model":"m","messages":[1]})"}) {
-    const Result<RequestView> view = view_request(Dialect::openai_chat, body, TokenRule());
+    const Result<RequestView> view = view_request(Api::openai_chat, body, TokenRule());
     ASSERT_FALSE(view) << body;
     EXPECT_EQ(view.error().code, Errc::invalid);
   }
+}
+
+TEST(RequestViewTest, ReadsResponsesAsCodexWritesThem) {
+  const Result<RequestView> view = view_request(Api::openai_responses, R"({
+    "model": "gpt-6.2", "stream": true, "max_output_tokens": 900, "instructions": "Be brief.",
+    "tools": [{"type": "web_search"}],
+    "input": [
+      {"type": "additional_tools", "role": "developer", "tools": [
+        {"type": "namespace", "name": "functions", "tools": [
+          {"type": "custom", "name": "exec", "format": {"type": "grammar"}},
+          {"type": "function", "name": "wait", "parameters": {"type": "object",
+            "properties": {"cell_id": {"type": "string"}, "list": {"type": "array"}},
+            "required": ["cell_id"]}}]}]},
+      {"type": "message", "role": "developer", "content": [{"type": "input_text", "text": "Sys"}]},
+      {"type": "message", "role": "user", "content": [{"type": "input_text",
+        "text": "<environment_context>\n  <cwd>/tmp/job</cwd>"}]},
+      {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Do it"}]},
+      {"type": "reasoning", "encrypted_content": "gAAAA"},
+      {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "I"}]},
+      {"type": "custom_tool_call", "call_id": "c1", "name": "exec", "input": "text(1);"},
+      {"type": "custom_tool_call_output", "call_id": "c1",
+        "output": [{"type": "input_text", "text": "red"}]},
+      {"type": "function_call", "call_id": "c2", "name": "wait", "arguments": "{}"},
+      {"type": "function_call_output", "call_id": "c2", "output": "blue"}]
+})",
+                                                TokenRule());
+  ASSERT_TRUE(view) << view.error().detail;
+  EXPECT_EQ(view->model, "gpt-6.2");
+  EXPECT_TRUE(view->stream);
+  EXPECT_TRUE(view->generates);
+  EXPECT_EQ(view->max_output, 900);
+  ASSERT_EQ(view->tools.size(), 2U);
+  EXPECT_TRUE(view->tools[0].freeform);
+  EXPECT_EQ(view->tools[1].space, "functions");
+  EXPECT_EQ(view->tools[1].lists.size(), 1U);
+  EXPECT_EQ(view->working_directory, "/tmp/job");
+  EXPECT_TRUE(view->first_user_text.contains("Do it"));
+  EXPECT_EQ(view->assistant_turns, 2);
+  EXPECT_EQ(view->tool_results, 2);
+  EXPECT_EQ(view->last_tool_result, "blue");
+  EXPECT_GT(view->prompt_tokens, 60);
+  EXPECT_EQ(view->prefix.back().tokens, view->prompt_tokens);
+}
+
+TEST(RequestViewTest, APrewarmGeneratesNothing) {
+  const auto prewarm = view_request(Api::openai_responses,
+                                    R"({"model":"m","generate":false,"input":[]})", TokenRule());
+  ASSERT_TRUE(prewarm);
+  EXPECT_FALSE(prewarm->generates);
+  const auto plain = view_request(Api::openai_responses, R"({"model":"m","input":"hello"})",
+                                  TokenRule());
+  EXPECT_EQ(plain->first_user_text, "hello");
+  EXPECT_FALSE(view_request(Api::openai_responses, R"({"model":"m"})", TokenRule()));
+  EXPECT_FALSE(view_request(Api::openai_responses, R"({"model":"m","input":3})", TokenRule()));
+}
+
+TEST(RequestViewTest, ReadsGeminiInEitherSpelling) {
+  const Result<RequestView> view = view_request(Api::gemini_generate, R"({
+    "systemInstruction": {"parts": [{"text": "You are an agent."}]},
+    "tools": [{"functionDeclarations": [{"name": "read_file", "parametersJsonSchema":
+      {"type": "object", "properties": {"file_path": {"type": "string"}}}}]}],
+    "contents": [
+      {"role": "user", "parts": [{"text": "- **Workspace Directories:**\n  - /tmp/job\n"},
+                                 {"text": "Do it"}, {"inlineData": {"data": "AAAA"}}]},
+      {"role": "model", "parts": [{"functionCall": {"name": "read_file", "args": {"a": "b"}}}]},
+      {"role": "user", "parts": [{"functionResponse": {"name": "read_file",
+                                 "response": {"output": "colour = red"}}}]}],
+    "generationConfig": {"maxOutputTokens": 77, "responseJsonSchema": {"type": "OBJECT"}}})",
+                                                TokenRule());
+  ASSERT_TRUE(view) << view.error().detail;
+  ASSERT_EQ(view->tools.size(), 1U);
+  EXPECT_EQ(view->tools[0].properties, std::vector<std::string>{"file_path"});
+  EXPECT_EQ(view->working_directory, "/tmp/job");
+  EXPECT_TRUE(view->first_user_text.contains("Do it"));
+  EXPECT_EQ(view->assistant_turns, 1);
+  EXPECT_EQ(view->tool_results, 1);
+  EXPECT_EQ(view->last_tool_result, "colour = red");
+  EXPECT_EQ(view->max_output, 77);
+  EXPECT_FALSE(view->answer_schema.empty());
+  EXPECT_GT(view->prompt_tokens, 1'500);  // The picture's flat price.
+
+  const auto snake = view_request(Api::gemini_generate, R"({"generateContentRequest":{
+    "system_instruction":{"parts":{"text":"s"}},
+    "contents":[{"parts":[{"text":"hello"}]}]}})",
+                                  TokenRule());
+  ASSERT_TRUE(snake);
+  EXPECT_EQ(snake->first_user_text, "hello");
+  EXPECT_FALSE(view_request(Api::gemini_generate, R"({"contents":[]})", TokenRule()));
 }
 
 }  // namespace

@@ -9,36 +9,12 @@
 #include <utility>
 
 #include "base/text.h"
+#include "lab/tool_calls.h"
 
 namespace hg::lab {
 namespace {
 
 namespace json = boost::json;
-
-// What harnesses call the tool of a kind, and what they call its inputs: Claude Code 2.1, OpenCode
-// 1.18, Gemini and Qwen CLI, SWE-agent.
-struct Kind {
-  std::string_view word;
-  std::array<std::string_view, 5> names;
-};
-constexpr std::array<Kind, 4> kKinds = {{
-    {"read", {"Read", "read", "read_file", "view", "view_file"}},
-    {"edit", {"Edit", "edit", "replace", "str_replace", "edit_file"}},
-    {"write", {"Write", "write", "write_file", "create_file", "create"}},
-    {"bash", {"Bash", "bash", "run_shell_command", "shell", "execute_command"}},
-}};
-
-struct Input {
-  std::string_view word;
-  std::array<std::string_view, 6> names;
-};
-constexpr std::array<Input, 5> kInputs = {{
-    {"path", {"file_path", "filePath", "absolute_path", "path", "filename", "file"}},
-    {"old", {"old_string", "oldString", "old_str", "old_text", "search", "old"}},
-    {"new", {"new_string", "newString", "new_str", "new_text", "replace", "new"}},
-    {"content", {"content", "contents", "file_text", "text", "body", "data"}},
-    {"command", {"command", "cmd", "script", "input", "code", "bash_command"}},
-}};
 
 template <typename Names>
 bool contains(const Names& names, std::string_view name) {
@@ -123,12 +99,18 @@ class Parser {
 
  private:
   Result<ScriptConversation> conversation(const toml::table& table) {
-    static constexpr std::array<std::string_view, 4> kKeys = {"model", "tools", "prompt", "turn"};
+    static constexpr std::array<std::string_view, 5> kKeys = {"model", "tools", "prompt", "said",
+                                                              "turn"};
     ScriptConversation conversation;
     if (auto ok = only(table, kKeys); !ok) return std::unexpected(ok.error());
     if (auto ok = text(table, "model", conversation.model); !ok) return std::unexpected(ok.error());
     if (auto ok = text(table, "prompt", conversation.prompt); !ok) {
       return std::unexpected(ok.error());
+    }
+    if (const toml::node* said = table.get("said")) {
+      if (auto ok = texts(*said, "said", conversation.said); !ok) {
+        return std::unexpected(ok.error());
+      }
     }
     if (const toml::node* tools = table.get("tools")) {
       if (!tools->is_boolean()) return bad(*tools, "tools must be true or false");
@@ -168,20 +150,19 @@ class Parser {
   Result<ScriptCall> call(const toml::table& table) {
     if (table.contains("name")) return named_call(table);
     ScriptCall call;
-    call.by_kind = true;
     const auto* word = table.get_as<std::string>("use");
     if (word == nullptr) return bad(table, "a call needs `use` or `name`");
-    for (const Kind& kind : kKinds) {
-      if (kind.word == word->get()) call.names.assign(kind.names.begin(), kind.names.end());
+    if (!is_tool_kind(word->get())) {
+      return bad(*word, "use must be read, edit, write, bash or finish");
     }
-    if (call.names.empty()) return bad(*word, "use must be read, edit, write or bash");
+    call.kind = word->get();
     json::object input;
     for (const auto& [key, value] : table) {
       if (key == "use") continue;
       const std::string_view name = key.str();
-      const bool known = std::ranges::any_of(kInputs,
-                                             [name](const Input& one) { return one.word == name; });
-      if (!known) return bad(value, "an input is one of path, old, new, content, command");
+      if (!is_tool_input(name)) {
+        return bad(value, "an input is one of path, old, new, content, command, result");
+      }
       input[name] = to_json(value);
     }
     call.input_json = json::serialize(input);
@@ -193,15 +174,7 @@ class Parser {
     ScriptCall call;
     if (auto ok = only(table, kKeys); !ok) return std::unexpected(ok.error());
     const toml::node& name = *table.get("name");
-    if (const auto* one = name.as_string()) {
-      call.names.push_back(one->get());
-    } else if (const auto* many = name.as_array()) {
-      for (const toml::node& item : *many) {
-        if (!item.is_string()) return bad(item, "name must be a text or a list of texts");
-        call.names.push_back(item.as_string()->get());
-      }
-    }
-    if (call.names.empty()) return bad(name, "name must be a text or a list of texts");
+    if (auto ok = texts(name, "name", call.names); !ok) return std::unexpected(ok.error());
     call.input_json = "{}";
     if (const toml::node* input = table.get("input")) {
       if (!input->is_table()) return bad(*input, "input must be a table");
@@ -233,42 +206,29 @@ class Parser {
     return {};
   }
 
+  // One text or a list of some.
+  Result<void> texts(const toml::node& node, std::string_view key, std::vector<std::string>& into) {
+    const auto wrong = [&] {
+      return bad(node, fmt::format("{} must be a text or a list of texts", key));
+    };
+    if (const auto* one = node.as_string()) {
+      into.push_back(one->get());
+    } else if (const auto* many = node.as_array()) {
+      for (const toml::node& item : *many) {
+        if (!item.is_string()) return wrong();
+        into.push_back(item.as_string()->get());
+      }
+    }
+    if (into.empty()) return wrong();
+    return {};
+  }
+
   std::unexpected<Error> bad(const toml::node& node, std::string_view what) const {
     return fail(Errc::invalid, fmt::format("{}:{}: {}", file_, node.source().begin.line, what));
   }
 
   std::string_view file_;
 };
-
-// The inputs of a call by kind, under the names that the offered tool uses.
-json::object renamed(const json::object& generic, const OfferedTool& tool) {
-  json::object input;
-  for (const auto& member : generic) {
-    std::string_view name = member.key();
-    for (const Input& known : kInputs) {
-      if (known.word != std::string_view(member.key())) continue;
-      const auto offered = std::ranges::find_if(
-          known.names, [&tool](std::string_view one) { return contains(tool.properties, one); });
-      if (offered != known.names.end()) name = *offered;
-    }
-    input[name] = member.value();
-  }
-  // Both shells want to be told what a command is for.
-  if (contains(tool.required, "description") && !input.contains("description")) {
-    input["description"] = "A scripted step";
-  }
-  return input;
-}
-
-const OfferedTool* offered(const std::vector<OfferedTool>& tools,
-                           const std::vector<std::string>& names) {
-  for (const std::string& name : names) {
-    const auto found = std::ranges::find_if(
-        tools, [&name](const OfferedTool& tool) { return tool.name == name; });
-    if (found != tools.end()) return &*found;
-  }
-  return nullptr;
-}
 
 Answer mismatch(std::string text) {
   Answer answer;
@@ -308,24 +268,32 @@ Answer play(const ScriptConversation& conversation,
                                 expected, request.last_tool_result.substr(0, 300)));
   }
   for (const ScriptCall& call : turn.calls) {
-    const OfferedTool* tool = offered(request.tools, call.names);
-    if (tool == nullptr) return mismatch(fmt::format("no tool '{}' is offered", call.names[0]));
     json::value input = json::parse(call.input_json);  // Serialized by parse_script.
     replace_in(input, variables);
-    ToolCall made;
-    made.name = tool->name;
-    made.input_json = json::serialize(call.by_kind ? renamed(input.get_object(), *tool)
-                                                   : input.get_object());
-    answer.calls.push_back(std::move(made));
+    if (call.kind == "finish" && !wants_finish(request)) continue;
+    std::optional<ToolCall> made = call.kind.empty()
+                                       ? named_tool_call(call.names, input.get_object(), request)
+                                       : kind_tool_call(call.kind, input.get_object(), request);
+    if (!made) {
+      return mismatch(
+          fmt::format("no tool '{}' is offered", call.kind.empty() ? call.names[0] : call.kind));
+    }
+    answer.calls.push_back(std::move(*made));
   }
   if (!answer.calls.empty()) answer.stop = StopReason::tool_use;
   return answer;
 }
 
-bool matches(const ScriptConversation& conversation, const RequestView& request) {
+bool matches(const ScriptConversation& conversation,
+             const std::map<std::string, std::string>& variables, const RequestView& request) {
   if (!glob_matches(conversation.model, request.model)) return false;
   if (conversation.tools && *conversation.tools == request.tools.empty()) return false;
-  return request.first_user_text.contains(conversation.prompt);
+  if (!request.first_user_text.contains(replace_variables(conversation.prompt, variables))) {
+    return false;
+  }
+  return std::ranges::all_of(conversation.said, [&](const std::string& text) {
+    return request.all_text.contains(replace_variables(text, variables));
+  });
 }
 
 }  // namespace
@@ -367,13 +335,17 @@ std::string filler_text(Tokens tokens, const TokenRule& rule) {
 Answer answer_for(const Script& script, const RequestView& request, const TokenRule& rule,
                   Tokens default_tokens) {
   std::map<std::string, std::string> variables = script.variables;
-  variables.try_emplace("cwd", request.working_directory);
+  variables.try_emplace("cwd", request.working_directory.empty() ? "." : request.working_directory);
   // A variable may be made of others, {cwd} above all.
   for (auto& [name, value] : variables) value = replace_variables(value, variables);
   for (const ScriptConversation& conversation : script.conversations) {
-    if (matches(conversation, request)) return play(conversation, variables, request);
+    if (matches(conversation, variables, request)) return play(conversation, variables, request);
   }
   Answer answer;
+  if (!request.answer_schema.empty() && request.tools.empty()) {
+    answer.text = schema_instance(request.answer_schema);
+    return answer;
+  }
   const bool side_call = !script.conversations.empty() && request.tools.empty();
   answer.text = side_call ? "A short title" : filler_text(default_tokens, rule);
   return answer;

@@ -4,20 +4,23 @@
 // A script is a TOML file (example: src/lab/testdata/edit_file.toml):
 //
 //   [variables]                   # {name} in any text or input is replaced; {cwd} is the directory
-//   file = "{cwd}/notes.txt"      # that the agent told the model (or --var cwd=...).
+//   file = "{cwd}/notes.txt"      # that the agent told the model (or --var cwd=...), else ".".
 //
 //   [[conversation]]              # The first one whose conditions all hold is used.
 //   model = "claude-*"            # A glob over the model's name; default any.
 //   tools = true                  # The request offers tools (false: offers none); default either.
-//   prompt = "colour"             # The first user message contains this; default any.
+//   prompt = "colour"             # What the user said first contains this; default any.
+//   said = ["a", "{file}"]        # The whole prompt, system and results too, contains these.
 //   [[conversation.turn]]         # Played in order, by the tool results in the prompt (or, where
 //   text = "Let me look."         # a turn before the last makes no call, by the model's messages);
 //                                 # past the last turn its text is repeated, without calls.
 //   [[conversation.turn.call]]
 //   use = "read"                  # read, edit, write, bash: the offered tool of that kind, by its
-//   path = "{file}"               # known names; inputs named as the offered tool names them.
+//   path = "{file}"               # known names; inputs named as the offered tool names them. Where
+//                                 # only a shell is offered, a command does the same. finish: the
+//                                 # tool that ends a task; no call where none is needed.
 //   [[conversation.turn]]
-//   expect_result = "red"         # The latest tool result must contain this, else the answer is a
+//   expect_result = "red"         # The latest result must contain this, else the answer is a
 //   [[conversation.turn.call]]    # text that says so, the conversation ends, and it is counted.
 //   use = "edit"
 //   path = "{file}"
@@ -46,6 +49,9 @@ namespace hg::lab {
 struct ToolCall {
   std::string name;
   std::string input_json;  // An object.
+  std::string text = {};   // For a tool that takes text (`freeform`): this instead.
+  bool freeform = false;
+  std::string space = {};  // Responses: the tool's namespace; "" for none.
 };
 
 enum class StopReason { end_turn, tool_use, max_tokens };
@@ -59,8 +65,8 @@ struct Answer {
 };
 
 struct ScriptCall {
-  std::vector<std::string> names;  // Candidates, the first that is offered is called.
-  bool by_kind = false;            // Inputs are generic words, renamed to the offered properties.
+  std::string kind;                // "read" ...; inputs are generic words then. "": by name.
+  std::vector<std::string> names;  // By name: candidates, the first that is offered is called.
   std::string input_json;          // An object, placeholders in its strings.
 };
 
@@ -74,6 +80,7 @@ struct ScriptConversation {
   std::string model = "*";
   std::optional<bool> tools;
   std::string prompt;
+  std::vector<std::string> said;
   std::vector<ScriptTurn> turns;  // At least one.
 };
 
@@ -85,8 +92,9 @@ struct Script {
 // Errc::invalid with file, line and what is allowed. `file` is the name used in errors.
 [[nodiscard]] Result<Script> parse_script(std::string_view toml_text, std::string_view file);
 
-// The answer to a request: scripted if a conversation matches, a short text for a call that offers
-// no tools while there is a script, else filler of `default_tokens` tokens.
+// The answer to a request: scripted if a conversation matches, what a schema asks for if it offers
+// no tools and has one, a short text for a call that offers no tools while there is a script, else
+// filler of `default_tokens` tokens.
 [[nodiscard]] Answer answer_for(const Script& script, const RequestView& request,
                                 const TokenRule& rule, Tokens default_tokens);
 

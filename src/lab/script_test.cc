@@ -18,7 +18,7 @@ std::string example() {
 
 RequestView claude_code(int turn) {
   RequestView view;
-  view.dialect = wire::Dialect::anthropic_messages;
+  view.api = Api::anthropic_messages;
   view.model = "claude-opus-5-5";
   view.tools = {{"Bash", {"command", "description"}, {"command"}},
                 {"Read", {"file_path", "limit"}, {"file_path"}},
@@ -26,13 +26,13 @@ RequestView claude_code(int turn) {
   view.assistant_turns = turn;
   view.tool_results = turn;
   view.working_directory = "/tmp/job";
-  view.last_tool_result = turn == 0 ? "" : "1\tthe sky is red";
+  view.last_tool_result = turn == 0 ? "" : "1\tname = canal\n2\tcolour = red";
   return view;
 }
 
 RequestView opencode(int turn) {
   RequestView view = claude_code(turn);
-  view.dialect = wire::Dialect::openai_chat;
+  view.api = Api::openai_chat;
   view.tools = {{"bash", {"command", "description"}, {"command", "description"}},
                 {"read", {"filePath"}, {"filePath"}},
                 {"edit", {"filePath", "oldString", "newString"}, {"filePath"}}};
@@ -54,15 +54,17 @@ TEST(ScriptTest, CallsTheOfferedToolByItsOwnNameAndInputs) {
   const Answer open = answer_for(*script, opencode(1), TokenRule(), 100);
   ASSERT_EQ(open.calls.size(), 1U);
   EXPECT_EQ(open.calls[0].name, "edit");
-  EXPECT_EQ(json(open.calls[0].input_json),
-            json(R"({"filePath":"/tmp/job/notes.txt","oldString":"red","newString":"green"})"));
+  EXPECT_EQ(
+      json(open.calls[0].input_json),
+      json(
+          R"({"filePath":"/tmp/job/notes.txt","oldString":"colour = red","newString":"colour = green"})"));
 }
 
 TEST(ScriptTest, EndsAfterTheLastTurnAndStaysThere) {
   const Script script = parse_script(example(), "edit_file.toml").value();
   for (const int turn : {2, 3, 9}) {
     const Answer answer = answer_for(script, claude_code(turn), TokenRule(), 100);
-    EXPECT_EQ(answer.text, "Done: red is green now.");
+    EXPECT_EQ(answer.text, "Done: colour = red is colour = green now.");
     EXPECT_EQ(answer.stop, StopReason::end_turn);
     EXPECT_TRUE(answer.calls.empty());
   }
@@ -106,7 +108,7 @@ TEST(ScriptTest, AToolResultThatIsNotTheExpectedOneEndsTheConversation) {
 TEST(ScriptTest, AToolThatIsNotOfferedEndsTheConversation) {
   const Script script = parse_script(example(), "edit_file.toml").value();
   RequestView view = claude_code(0);
-  view.tools.erase(view.tools.begin() + 1);
+  view.tools = {view.tools[2]};
   EXPECT_TRUE(answer_for(script, view, TokenRule(), 100).mismatch);
 }
 
@@ -118,6 +120,130 @@ TEST(ScriptTest, ASideCallWithoutToolsGetsAShortText) {
   EXPECT_TRUE(answer.calls.empty());
   EXPECT_FALSE(answer.mismatch);
   EXPECT_LT(answer.text.size(), 40U);
+}
+
+// What each agent offers, as its requests list it (shortened), and what the steps become there.
+TEST(ScriptTest, TheSameTaskIsPlayedWithWhateverIsOffered) {
+  struct Row {
+    const char* agent;
+    OfferedTool first;
+    OfferedTool second;
+    const char* read;
+    const char* edit;
+  };
+  OfferedTool exec = {"exec", {}, {}};
+  exec.freeform = true;
+  exec.space = "functions";
+  OfferedTool cline_read = {"read_files", {"files"}, {"files"}};
+  cline_read.lists = {{"files", {"path", "start_line", "end_line"}}};
+  OfferedTool cline_run = {"run_commands", {"commands"}, {"commands"}};
+  cline_run.lists = {{"commands", {}}};
+  OfferedTool old_codex = {"shell", {"command", "workdir"}, {"command"}};
+  old_codex.lists = {{"command", {}}};
+  const OfferedTool none = {"other", {}, {}};
+  const Row rows[] = {
+      {"Gemini CLI",
+       {"read_file", {"file_path"}, {"file_path"}},
+       {"replace", {"file_path", "instruction", "old_string", "new_string"}, {"instruction"}},
+       R"({"file_path":"/job/notes.txt"})",
+       R"({"file_path":"/job/notes.txt","old_string":"colour = red","new_string":"colour = green",)"
+       R"("instruction":"A scripted step"})"},
+      {"Cline",
+       cline_read,
+       {"editor", {"path", "old_text", "new_text"}, {"path"}},
+       R"({"files":[{"path":"/job/notes.txt"}]})",
+       R"({"path":"/job/notes.txt","old_text":"colour = red","new_text":"colour = green"})"},
+      {"OpenHands",
+       {"file_editor", {"command", "path", "old_str", "new_str"}, {"command"}},
+       none,
+       R"({"command":"view","path":"/job/notes.txt"})",
+       R"({"command":"str_replace","path":"/job/notes.txt","old_str":"colour = red",)"
+       R"("new_str":"colour = green"})"},
+      {"Codex with a plain shell",
+       {"exec_command", {"cmd", "workdir"}, {"cmd"}},
+       none,
+       R"({"cmd":"cat '/job/notes.txt'"})",
+       R"({"cmd":"sed -i 's/colour = red/colour = green/' '/job/notes.txt'"})"},
+      {"Codex with an argv", old_codex, none,
+       R"({"command":["bash","-lc","cat '/job/notes.txt'"]})",
+       R"({"command":["bash","-lc","sed -i 's/colour = red/colour = green/' '/job/notes.txt'"]})"},
+      {"a list of commands", cline_run, none, R"({"commands":["cat '/job/notes.txt'"]})",
+       R"({"commands":["sed -i 's/colour = red/colour = green/' '/job/notes.txt'"]})"},
+      {"Codex with JavaScript", exec, none,
+       "const done = await tools.exec_command({cmd: \"cat '/job/notes.txt'\"});\n"
+       "text(done.output);\n",
+       "const done = await tools.exec_command({cmd: \"sed -i 's/colour = red/colour = green/' "
+       "'/job/notes.txt'\"});\ntext(done.output);\n"},
+  };
+  const Script script = parse_script(example(), "edit_file.toml").value();
+  for (const Row& row : rows) {
+    RequestView view = claude_code(0);
+    view.working_directory = "/job";
+    view.tools = {row.first, row.second};
+    const Answer read = answer_for(script, view, TokenRule(), 100);
+    view.tool_results = 1;
+    view.last_tool_result = "colour = red";
+    const Answer edit = answer_for(script, view, TokenRule(), 100);
+    ASSERT_EQ(read.calls.size(), 1U) << row.agent << ": " << read.text;
+    ASSERT_EQ(edit.calls.size(), 1U) << row.agent << ": " << edit.text;
+    EXPECT_EQ(read.calls[0].space, row.first.space);
+    if (row.first.freeform) {
+      EXPECT_EQ(read.calls[0].text, row.read);
+      EXPECT_EQ(edit.calls[0].text, row.edit);
+    } else {
+      EXPECT_EQ(json(read.calls[0].input_json), json(row.read)) << row.agent;
+      EXPECT_EQ(json(edit.calls[0].input_json), json(row.edit)) << row.agent;
+    }
+  }
+}
+
+TEST(ScriptTest, ATaskEndsAsTheAgentWantsIt) {
+  const Script script = parse_script(example(), "edit_file.toml").value();
+  RequestView view = claude_code(2);
+  EXPECT_TRUE(answer_for(script, view, TokenRule(), 1).calls.empty());
+  view.tools.push_back({"attempt_completion", {"result"}, {"result"}});
+  const Answer finish = answer_for(script, view, TokenRule(), 1);
+  ASSERT_EQ(finish.calls.size(), 1U);
+  EXPECT_EQ(finish.calls[0].name, "attempt_completion");
+  // mini-swe-agent waits for a word in the output of a command.
+  view.tools = {{"bash", {"command"}, {"command"}}};
+  view.all_text = "issue `echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT` to finish";
+  const Answer mini = answer_for(script, view, TokenRule(), 1);
+  ASSERT_EQ(mini.calls.size(), 1U);
+  EXPECT_EQ(json(mini.calls[0].input_json),
+            json(R"({"command":"echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"})"));
+}
+
+TEST(ScriptTest, AgentsWithoutToolsGetTheTaskAsText) {
+  const Script script = parse_script(example(), "edit_file.toml").value();
+  RequestView aider;
+  aider.assistant_turns = 4;  // Examples, as it sends them with every prompt.
+  aider.all_text = "Answer with SEARCH/REPLACE blocks.";
+  EXPECT_TRUE(answer_for(script, aider, TokenRule(), 1).text.contains("add notes.txt"));
+  aider.all_text += "\nnotes.txt\ncolour = red\n";
+  EXPECT_TRUE(answer_for(script, aider, TokenRule(), 1)
+                  .text.contains("<<<<<<< SEARCH\ncolour = red\n=======\ncolour = green\n"));
+
+  RequestView mini;
+  mini.all_text = "```mswea_bash_command ... COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT";
+  EXPECT_TRUE(answer_for(script, mini, TokenRule(), 1).text.contains("cat './notes.txt'"));
+  mini.assistant_turns = 1;
+  mini.last_tool_result = "colour = red";
+  EXPECT_TRUE(answer_for(script, mini, TokenRule(), 1).text.contains("sed -i"));
+  mini.assistant_turns = 2;
+  EXPECT_TRUE(answer_for(script, mini, TokenRule(), 1).text.contains("echo COMPLETE_TASK"));
+}
+
+TEST(ScriptTest, AnAnswerFollowsTheSchemaThatItMust) {
+  const Script script = parse_script(example(), "edit_file.toml").value();
+  RequestView router;
+  router.answer_schema =
+      R"({"type":"OBJECT","properties":{"why":{"type":"STRING"},"score":{"type":"INTEGER"},)"
+      R"("kind":{"enum":["a","b"]},"parts":{"type":"array"},"deep":{"type":"object","properties":)"
+      R"({"yes":{"type":"boolean"}}}}})";
+  EXPECT_EQ(
+      json(answer_for(script, router, TokenRule(), 1).text),
+      json(R"({"why":"A short title","score":10,"kind":"a","parts":[],"deep":{"yes":true}})"));
 }
 
 TEST(ScriptTest, WithoutAScriptTheAnswerIsFillerOfTheAskedSize) {

@@ -3,18 +3,14 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <boost/json.hpp>
 #include <cmath>
 
 #include "base/text.h"
+#include "lab/stream_writer.h"
+#include "lab/wire_shapes_more.h"
 
 namespace hg::lab {
 namespace {
-
-namespace json = boost::json;
-using wire::Dialect;
-
-std::string quoted(std::string_view text) { return json::serialize(json::string(text)); }
 
 const char* anthropic_stop(StopReason stop) {
   switch (stop) {
@@ -34,63 +30,10 @@ const char* openai_stop(StopReason stop) {
   return "stop";
 }
 
-std::string call_id(Dialect dialect, const Reply& reply, std::size_t index) {
-  const char* prefix = dialect == Dialect::anthropic_messages ? "toolu_" : "call_";
+std::string call_id(Api api, const Reply& reply, std::size_t index) {
+  const char* prefix = api == Api::anthropic_messages ? "toolu_" : "call_";
   return fmt::format("{}{}{:02}", prefix, reply.id, index);
 }
-
-// Cut where a UTF-8 sequence begins, as a tokenizer's pieces mostly are.
-std::vector<std::string_view> pieces_of(std::string_view text, std::size_t bytes) {
-  std::vector<std::string_view> pieces;
-  while (!text.empty()) {
-    std::size_t end = std::min(std::max<std::size_t>(bytes, 1), text.size());
-    while (end < text.size() && (static_cast<unsigned char>(text[end]) & 0xC0U) == 0x80U) ++end;
-    pieces.push_back(text.substr(0, end));
-    text.remove_prefix(end);
-  }
-  return pieces;
-}
-
-// Collects the pieces of a stream; output counts rise with the bytes of text sent.
-class StreamWriter {
- public:
-  StreamWriter(const Reply& reply, std::size_t delta_bytes)
-      : output_(reply.usage.output),
-        delta_bytes_(delta_bytes),
-        total_bytes_(reply.answer.text.size()) {
-    for (const ToolCall& call : reply.answer.calls) total_bytes_ += call.input_json.size();
-  }
-
-  // `generated`: bytes of model output that this piece carries.
-  void add(std::string bytes, std::size_t generated = 0) {
-    sent_bytes_ += generated;
-    StreamPiece piece;
-    piece.bytes = std::move(bytes);
-    if (total_bytes_ > 0) {
-      piece.output_done = static_cast<Tokens>(static_cast<double>(output_) *
-                                              static_cast<double>(sent_bytes_) /
-                                              static_cast<double>(total_bytes_));
-    }
-    pieces_.push_back(std::move(piece));
-  }
-
-  // Joins to the piece before: sent in the same write.
-  void append(std::string_view bytes) { pieces_.back().bytes += bytes; }
-
-  std::vector<StreamPiece> take() {
-    if (!pieces_.empty()) pieces_.back().output_done = output_;
-    return std::move(pieces_);
-  }
-
-  [[nodiscard]] std::size_t delta_bytes() const { return delta_bytes_; }
-
- private:
-  std::vector<StreamPiece> pieces_;
-  Tokens output_;
-  std::size_t delta_bytes_;
-  std::size_t total_bytes_;
-  std::size_t sent_bytes_ = 0;
-};
 
 // --- Anthropic Messages ---
 
@@ -105,19 +48,19 @@ std::string anthropic_usage(const ProvidedUsage& usage, Tokens output) {
 std::string anthropic_body(const Reply& reply) {
   std::string content;
   if (!reply.answer.text.empty()) {
-    content = fmt::format(R"({{"type":"text","text":{}}})", quoted(reply.answer.text));
+    content = fmt::format(R"({{"type":"text","text":{}}})", quoted_json(reply.answer.text));
   }
   for (std::size_t i = 0; i < reply.answer.calls.size(); ++i) {
     const ToolCall& call = reply.answer.calls[i];
     if (!content.empty()) content += ',';
     content += fmt::format(R"({{"type":"tool_use","id":"{}","name":{},"input":{}}})",
-                           call_id(Dialect::anthropic_messages, reply, i), quoted(call.name),
+                           call_id(Api::anthropic_messages, reply, i), quoted_json(call.name),
                            call.input_json);
   }
   return fmt::format(
       R"({{"model":{},"id":"msg_{}","type":"message","role":"assistant","content":[{}],)"
       R"("stop_reason":"{}","stop_sequence":null,"usage":{}}})",
-      quoted(reply.model), reply.id, content, anthropic_stop(reply.answer.stop),
+      quoted_json(reply.model), reply.id, content, anthropic_stop(reply.answer.stop),
       anthropic_usage(reply.usage, reply.usage.output));
 }
 
@@ -134,7 +77,7 @@ void anthropic_block(StreamWriter& out, std::size_t index, std::string_view star
   for (const std::string_view piece : pieces_of(content, out.delta_bytes())) {
     out.add(anthropic_event("content_block_delta",
                             fmt::format(R"(,"index":{},"delta":{{"type":"{}","{}":{}}})", index,
-                                        delta_type, delta_field, quoted(piece))),
+                                        delta_type, delta_field, quoted_json(piece))),
             piece.size());
   }
   out.add(anthropic_event("content_block_stop", fmt::format(R"(,"index":{})", index)));
@@ -145,7 +88,7 @@ std::vector<StreamPiece> anthropic_stream(const Reply& reply, std::size_t delta_
   const std::string start = fmt::format(
       R"(,"message":{{"model":{},"id":"msg_{}","type":"message","role":"assistant","content":[],)"
       R"("stop_reason":null,"stop_sequence":null,"usage":{}}})",
-      quoted(reply.model), reply.id,
+      quoted_json(reply.model), reply.id,
       anthropic_usage(reply.usage, std::min<Tokens>(reply.usage.output, 1)));
   out.add(anthropic_event("message_start", start));
   std::size_t index = 0;
@@ -157,7 +100,7 @@ std::vector<StreamPiece> anthropic_stream(const Reply& reply, std::size_t delta_
     const ToolCall& call = reply.answer.calls[i];
     const std::string block = fmt::format(
         R"({{"type":"tool_use","id":"{}","name":{},"input":{{}}}})",
-        call_id(Dialect::anthropic_messages, reply, i), quoted(call.name));
+        call_id(Api::anthropic_messages, reply, i), quoted_json(call.name));
     const bool first = index == 0;
     anthropic_block(out, index++, block, "input_json_delta", "partial_json", call.input_json,
                     first);
@@ -193,20 +136,20 @@ std::string openai_calls(const Reply& reply) {
     if (!calls.empty()) calls += ',';
     calls += fmt::format(
         R"({{"id":"{}","type":"function","function":{{"name":{},"arguments":{}}}}})",
-        call_id(Dialect::openai_chat, reply, i), quoted(call.name), quoted(call.input_json));
+        call_id(Api::openai_chat, reply, i), quoted_json(call.name), quoted_json(call.input_json));
   }
   return calls;
 }
 
 std::string openai_body(const Reply& reply) {
   const std::string calls = openai_calls(reply);
-  const std::string content = reply.answer.text.empty() ? "null" : quoted(reply.answer.text);
+  const std::string content = reply.answer.text.empty() ? "null" : quoted_json(reply.answer.text);
   return fmt::format(
       R"({{"id":"chatcmpl-{}","object":"chat.completion","created":{},"model":{},"choices":[)"
       R"({{"index":0,"message":{{"role":"assistant","content":{}{},"refusal":null,)"
       R"("annotations":[]}},"logprobs":null,"finish_reason":"{}"}}],"usage":{},)"
       R"("service_tier":"default","system_fingerprint":"fp_emulated"}})",
-      reply.id, reply.created, quoted(reply.model), content,
+      reply.id, reply.created, quoted_json(reply.model), content,
       calls.empty() ? std::string() : fmt::format(R"(,"tool_calls":[{}])", calls),
       openai_stop(reply.answer.stop), openai_usage(reply.usage));
 }
@@ -216,7 +159,7 @@ std::string openai_chunk(const Reply& reply, std::string_view choices, std::stri
       R"(data: {{"id":"chatcmpl-{}","object":"chat.completion.chunk","created":{},"model":{},)"
       R"("service_tier":"default","system_fingerprint":"fp_emulated","choices":[{}]{}}})"
       "\n\n",
-      reply.id, reply.created, quoted(reply.model), choices, usage);
+      reply.id, reply.created, quoted_json(reply.model), choices, usage);
 }
 
 std::string openai_choice(std::string_view delta, std::string_view finish) {
@@ -234,18 +177,18 @@ std::vector<StreamPiece> openai_stream(const Reply& reply, bool include_usage,
   };
   out.add(chunk(R"({"role":"assistant","content":"","refusal":null})"));
   for (const std::string_view piece : pieces_of(reply.answer.text, delta_bytes)) {
-    out.add(chunk(fmt::format(R"({{"content":{}}})", quoted(piece))), piece.size());
+    out.add(chunk(fmt::format(R"({{"content":{}}})", quoted_json(piece))), piece.size());
   }
   for (std::size_t i = 0; i < reply.answer.calls.size(); ++i) {
     const ToolCall& call = reply.answer.calls[i];
     out.add(chunk(fmt::format(
         R"({{"tool_calls":[{{"index":{},"id":"{}","type":"function","function":{{"name":{},)"
         R"("arguments":""}}}}]}})",
-        i, call_id(Dialect::openai_chat, reply, i), quoted(call.name))));
+        i, call_id(Api::openai_chat, reply, i), quoted_json(call.name))));
     for (const std::string_view piece : pieces_of(call.input_json, delta_bytes)) {
       out.add(
           chunk(fmt::format(R"({{"tool_calls":[{{"index":{},"function":{{"arguments":{}}}}}]}})", i,
-                            quoted(piece))),
+                            quoted_json(piece))),
           piece.size());
     }
   }
@@ -263,27 +206,27 @@ std::vector<StreamPiece> openai_stream(const Reply& reply, bool include_usage,
 std::string anthropic_error(std::string_view type, std::string_view message,
                             std::string_view request_id) {
   return fmt::format(R"({{"type":"error","error":{{"type":"{}","message":{}}},"request_id":"{}"}})",
-                     type, quoted(message), request_id);
+                     type, quoted_json(message), request_id);
 }
 
 std::string openai_error(std::string_view message, std::string_view type, std::string_view code) {
   return fmt::format(R"({{"error":{{"message":{},"type":"{}","param":null,"code":{}}}}})",
-                     quoted(message), type, code.empty() ? "null" : fmt::format("\"{}\"", code));
+                     quoted_json(message), type,
+                     code.empty() ? "null" : fmt::format("\"{}\"", code));
 }
 
-RefusalText shaped(Dialect dialect, int status, std::string body, std::string_view request_id) {
+RefusalText shaped(Api api, int status, std::string body, std::string_view request_id) {
   RefusalText text;
   text.status = status;
   text.body = std::move(body);
   text.headers.add("Content-Type", "application/json");
-  text.headers.add(dialect == Dialect::anthropic_messages ? "request-id" : "x-request-id",
-                   request_id);
+  text.headers.add(api == Api::anthropic_messages ? "request-id" : "x-request-id", request_id);
   return text;
 }
 
 RefusalText anthropic_refusal(RefusalShape shape, std::string_view request_id) {
   const auto make = [request_id](int status, std::string_view type, std::string_view message) {
-    return shaped(Dialect::anthropic_messages, status, anthropic_error(type, message, request_id),
+    return shaped(Api::anthropic_messages, status, anthropic_error(type, message, request_id),
                   request_id);
   };
   switch (shape) {
@@ -304,11 +247,14 @@ RefusalText anthropic_refusal(RefusalShape shape, std::string_view request_id) {
   return make(500, "api_error", "Internal server error");
 }
 
+constexpr std::string_view
+    kOpenaiOverloaded = "The server is currently overloaded with other requests.";
+
 RefusalText openai_refusal(RefusalShape shape, const RefusalHints& hints,
                            std::string_view request_id) {
   const auto make = [request_id](int status, std::string_view message, std::string_view type,
                                  std::string_view code) {
-    return shaped(Dialect::openai_chat, status, openai_error(message, type, code), request_id);
+    return shaped(Api::openai_chat, status, openai_error(message, type, code), request_id);
   };
   switch (shape) {
     case RefusalShape::rate_limit: {
@@ -322,8 +268,7 @@ RefusalText openai_refusal(RefusalShape shape, const RefusalHints& hints,
     case RefusalShape::rate_limit_bare:
       return make(429, "Rate limit reached for requests", "requests", "rate_limit_exceeded");
     case RefusalShape::overloaded:
-      return make(503, "The server is currently overloaded with other requests.", "server_error",
-                  "server_is_overloaded");
+      return make(503, kOpenaiOverloaded, "server_error", "server_is_overloaded");
     case RefusalShape::unavailable:
       return make(503, "Slow down: too many requests at once.", "server_error", "slow_down");
     case RefusalShape::quota:
@@ -356,25 +301,38 @@ std::string reset_instant(WallTime wall, Micros in) {
 
 }  // namespace
 
-std::string reply_body(Dialect dialect, const Reply& reply) {
-  return dialect == Dialect::anthropic_messages ? anthropic_body(reply) : openai_body(reply);
+std::string reply_body(Api api, const Reply& reply) {
+  switch (api) {
+    case Api::anthropic_messages: return anthropic_body(reply);
+    case Api::openai_chat: return openai_body(reply);
+    case Api::openai_responses: return responses_body(reply);
+    case Api::gemini_generate: return gemini_body(reply);
+  }
+  return {};
 }
 
-std::vector<StreamPiece> reply_stream(Dialect dialect, const Reply& reply, bool include_usage,
+std::vector<StreamPiece> reply_stream(Api api, const Reply& reply, bool include_usage,
                                       std::size_t delta_bytes) {
-  return dialect == Dialect::anthropic_messages ? anthropic_stream(reply, delta_bytes)
-                                                : openai_stream(reply, include_usage, delta_bytes);
+  switch (api) {
+    case Api::anthropic_messages: return anthropic_stream(reply, delta_bytes);
+    case Api::openai_chat: return openai_stream(reply, include_usage, delta_bytes);
+    case Api::openai_responses: return responses_stream(reply, delta_bytes);
+    case Api::gemini_generate: return gemini_stream(reply, delta_bytes);
+  }
+  return {};
 }
 
-void add_rate_headers(Dialect dialect, const sim::RateState& state, WallTime wall,
-                      Headers& headers) {
+void add_rate_headers(Api api, const sim::RateState& state, WallTime wall, Headers& headers) {
+  if (api == Api::gemini_generate) return;
   const Tokens tokens_left = std::clamp<Tokens>(state.tokens_left, 0, state.tokens_limit);
   const std::int64_t requests_left = std::clamp<std::int64_t>(state.requests_left, 0,
                                                               state.requests_limit);
-  if (dialect == Dialect::anthropic_messages) {
+  if (api == Api::anthropic_messages) {
     const std::string token_reset = reset_instant(wall, state.tokens_reset);
     const Tokens rounded = std::min(state.tokens_limit, (tokens_left + 500) / 1000 * 1000);
     add_anthropic_family(headers, "input-tokens", state.tokens_limit, rounded, token_reset);
+    const Tokens output = state.tokens_limit / 5;
+    add_anthropic_family(headers, "output-tokens", output, output, reset_instant(wall, Micros{0}));
     add_anthropic_family(headers, "requests", state.requests_limit, requests_left,
                          reset_instant(wall, state.requests_reset));
     add_anthropic_family(headers, "tokens", state.tokens_limit, rounded, token_reset);
@@ -388,13 +346,14 @@ void add_rate_headers(Dialect dialect, const sim::RateState& state, WallTime wal
   headers.add("x-ratelimit-reset-tokens", to_go_duration(state.tokens_reset));
 }
 
-RefusalText refusal_text(Dialect dialect, RefusalShape shape, const RefusalHints& hints,
-                         WallTime wall, std::string_view request_id) {
-  RefusalText text = dialect == Dialect::anthropic_messages
-                         ? anthropic_refusal(shape, request_id)
-                         : openai_refusal(shape, hints, request_id);
+RefusalText refusal_text(Api api, RefusalShape shape, const RefusalHints& hints, WallTime wall,
+                         std::string_view request_id) {
+  // Gemini's only hint is in the body.
+  if (api == Api::gemini_generate) return gemini_refusal(shape, hints);
+  RefusalText text = api == Api::anthropic_messages ? anthropic_refusal(shape, request_id)
+                                                    : openai_refusal(shape, hints, request_id);
   if (shape == RefusalShape::rate_limit && hints.rate) {
-    add_rate_headers(dialect, *hints.rate, wall, text.headers);
+    add_rate_headers(api, *hints.rate, wall, text.headers);
   }
   if (hints.retry_after) {
     const std::int64_t seconds = ceil_div(hints.retry_after->count(), kMicro);
@@ -407,50 +366,71 @@ RefusalText refusal_text(Dialect dialect, RefusalShape shape, const RefusalHints
   return text;
 }
 
-std::string stream_error(Dialect dialect) {
-  if (dialect == Dialect::anthropic_messages) {
-    return "event: error\n"
-           R"(data: {"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}})"
-           "\n\n";
+std::string stream_error(Api api, RefusalShape shape, const RefusalHints& hints, const Reply& reply,
+                         std::size_t sequence) {
+  const bool rate = shape == RefusalShape::rate_limit;
+  const std::string back = to_go_duration(hints.retry_after.value_or(Micros{1'000'000}));
+  const std::string limited = fmt::format(
+      "Rate limit reached for {} on tokens per min (TPM). Please try again in {}.", reply.model,
+      back);
+  switch (api) {
+    case Api::anthropic_messages:
+      return rate ? "event: error\n"
+                    R"(data: {"type":"error","error":{"type":"rate_limit_error","message":)"
+                    R"("This request would exceed your organization's rate limit."}})"
+                    "\n\n"
+                  : "event: error\n"
+                    R"(data: {"type":"error","error":{"type":"overloaded_error","message":)"
+                    R"("Overloaded"}})"
+                    "\n\n";
+    case Api::openai_chat:
+      return "data: " +
+             (rate ? openai_error(limited, "tokens", "rate_limit_exceeded")
+                   : openai_error(kOpenaiOverloaded, "server_error", "server_is_overloaded")) +
+             "\n\n";
+    case Api::openai_responses:
+      return rate ? responses_failed(reply, "rate_limit_exceeded", limited, sequence)
+                  : responses_failed(reply, "server_is_overloaded", kOpenaiOverloaded, sequence);
+    case Api::gemini_generate: return "data: " + gemini_refusal(shape, hints).body + "\r\n\r\n";
   }
-  return "data: " +
-         openai_error("The server is currently overloaded with other requests.", "server_error",
-                      "server_is_overloaded") +
-         "\n\n";
+  return {};
 }
 
-RefusalText client_error(Dialect dialect, int status, std::string_view message,
+RefusalText client_error(Api api, int status, std::string_view message,
                          std::string_view request_id) {
+  if (api == Api::gemini_generate) return gemini_client_error(status, message);
   const std::string_view type = status == 404   ? "not_found_error"
                                 : status == 413 ? "request_too_large"
                                                 : "invalid_request_error";
-  std::string body = dialect == Dialect::anthropic_messages
+  std::string body = api == Api::anthropic_messages
                          ? anthropic_error(type, message, request_id)
                          : openai_error(message, "invalid_request_error", "");
-  return shaped(dialect, status, std::move(body), request_id);
+  return shaped(api, status, std::move(body), request_id);
 }
 
-std::string models_body(Dialect dialect, const std::vector<std::string>& models) {
+std::string models_body(Api api, const std::vector<std::string>& models) {
+  if (api == Api::gemini_generate) return gemini_models(models);
   std::string items;
   for (const std::string& model : models) {
     if (!items.empty()) items += ',';
-    items += dialect == Dialect::anthropic_messages
+    items += api == Api::anthropic_messages
                  ? fmt::format(R"({{"type":"model","id":{0},"display_name":{0},)"
                                R"("created_at":"2026-01-01T00:00:00Z"}})",
-                               quoted(model))
+                               quoted_json(model))
                  : fmt::format(R"({{"id":{},"object":"model","created":1767225600,)"
                                R"("owned_by":"emulated"}})",
-                               quoted(model));
+                               quoted_json(model));
   }
-  if (dialect == Dialect::anthropic_messages) {
+  if (api == Api::anthropic_messages) {
     return fmt::format(R"({{"data":[{}],"has_more":false,"first_id":{},"last_id":{}}})", items,
-                       models.empty() ? "null" : quoted(models.front()),
-                       models.empty() ? "null" : quoted(models.back()));
+                       models.empty() ? "null" : quoted_json(models.front()),
+                       models.empty() ? "null" : quoted_json(models.back()));
   }
   return fmt::format(R"({{"object":"list","data":[{}]}})", items);
 }
 
-std::string token_count_body(Tokens input_tokens) {
+std::string token_count_body(Api api, Tokens input_tokens) {
+  if (api == Api::gemini_generate) return gemini_token_count(input_tokens);
   return fmt::format(R"({{"input_tokens":{}}})", input_tokens);
 }
 

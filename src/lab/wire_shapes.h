@@ -1,4 +1,4 @@
-// wire_shapes.h: what the two providers put on the wire: answers, event streams, rate headers and
+// wire_shapes.h: what the providers put on the wire: answers, event streams, rate headers and
 // refusals, as recorded exchanges with the real ones show them.
 //
 // Pure functions from facts to bytes; the tests feed every one of them to wire's readers. Dates and
@@ -13,9 +13,9 @@
 #include "base/headers.h"
 #include "base/time.h"
 #include "base/units.h"
+#include "lab/api.h"
 #include "lab/script.h"
 #include "sim/model_provider.h"
-#include "wire/dialect.h"
 
 namespace hg::lab {
 
@@ -36,38 +36,40 @@ struct Reply {
 };
 
 // A whole answer as one JSON body.
-[[nodiscard]] std::string reply_body(wire::Dialect dialect, const Reply& reply);
+[[nodiscard]] std::string reply_body(Api api, const Reply& reply);
 
 // A piece of a stream that is written at once, and how much of the output it completes.
 struct StreamPiece {
   std::string bytes;
   Tokens output_done = 0;  // Output tokens sent by the end of this piece.
+  bool carries_output = false;
 };
 
 // The whole event stream in order: the first piece is what comes with the first byte
-// (message_start, or the role chunk), the last one ends it. `include_usage` is OpenAI's option;
-// text is cut into deltas of about `delta_bytes`.
-[[nodiscard]] std::vector<StreamPiece> reply_stream(wire::Dialect dialect, const Reply& reply,
-                                                    bool include_usage, std::size_t delta_bytes);
+// (message_start, the role chunk, response.created; Gemini has none), the last one ends it.
+// `include_usage` is Chat Completions' option; text is cut into deltas of about `delta_bytes`.
+[[nodiscard]] std::vector<StreamPiece> reply_stream(Api api, const Reply& reply, bool include_usage,
+                                                    std::size_t delta_bytes);
 
 // anthropic-ratelimit-* (remaining rounded to thousands, RFC 3339 resets) or x-ratelimit-* (Go
-// durations).
-void add_rate_headers(wire::Dialect dialect, const sim::RateState& state, WallTime wall,
-                      Headers& headers);
+// durations); Gemini has none. The limit on output that Anthropic tells beside, a fifth of that on
+// input, is never used up here.
+void add_rate_headers(Api api, const sim::RateState& state, WallTime wall, Headers& headers);
 
 // How a refusal looks. `rate_limit_bare` is a 429 with neither hint nor rate headers.
 enum class RefusalShape : std::uint8_t {
   rate_limit,
   rate_limit_bare,
-  overloaded,   // Anthropic's 529; OpenAI's 503 with server_is_overloaded.
-  unavailable,  // 503: `server_is_overloaded` on OpenAI, `api_error` on Anthropic.
-  quota,        // Exhausted: OpenAI's 429 insufficient_quota, Anthropic's 402 billing_error.
+  overloaded,   // Anthropic's 529; OpenAI's 503 with server_is_overloaded; Gemini's UNAVAILABLE.
+  unavailable,  // 503: `slow_down` on OpenAI, `api_error` on Anthropic, Gemini as above.
+  quota,  // Exhausted: OpenAI's 429 insufficient_quota, Anthropic's 402 billing_error, Gemini's
+          // 429 of a quota by the day.
   server_error  // 500.
 };
 
 // What a refusal says about when to return; only the rate_limit shape carries rate headers.
 struct RefusalHints {
-  std::optional<Micros> retry_after;     // Written in whole seconds, rounded up.
+  std::optional<Micros> retry_after;     // In whole seconds, rounded up; Gemini: RetryInfo.
   std::optional<Micros> retry_after_ms;  // Written beside it.
   std::optional<sim::RateState> rate;
 };
@@ -77,21 +79,21 @@ struct RefusalText {
   Headers headers;  // Content type, retry-after and rate headers where the shape has them.
   std::string body;
 };
-[[nodiscard]] RefusalText refusal_text(wire::Dialect dialect, RefusalShape shape,
-                                       const RefusalHints& hints, WallTime wall,
-                                       std::string_view request_id);
+[[nodiscard]] RefusalText refusal_text(Api api, RefusalShape shape, const RefusalHints& hints,
+                                       WallTime wall, std::string_view request_id);
 
-// An overload as an event inside a 200 stream.
-[[nodiscard]] std::string stream_error(wire::Dialect dialect);
+// An overload or a rate limit as an event inside a 200 stream. Of `reply`, Responses needs id and
+// model; `sequence` counts the events before this one.
+[[nodiscard]] std::string stream_error(Api api, RefusalShape shape, const RefusalHints& hints,
+                                       const Reply& reply, std::size_t sequence);
 
 // A 400 (or 404, 413 ...) with this message.
-[[nodiscard]] RefusalText client_error(wire::Dialect dialect, int status, std::string_view message,
+[[nodiscard]] RefusalText client_error(Api api, int status, std::string_view message,
                                        std::string_view request_id);
 
-// GET /v1/models, and the answer of count_tokens.
-[[nodiscard]] std::string models_body(wire::Dialect dialect,
-                                      const std::vector<std::string>& models);
-[[nodiscard]] std::string token_count_body(Tokens input_tokens);
+// The list of models, and the answer to a count of tokens.
+[[nodiscard]] std::string models_body(Api api, const std::vector<std::string>& models);
+[[nodiscard]] std::string token_count_body(Api api, Tokens input_tokens);
 
 // "1s", "6m0s", "20ms", "7m12s": as Go prints durations, to the millisecond.
 [[nodiscard]] std::string to_go_duration(Micros duration);

@@ -6,13 +6,12 @@
 #include <boost/json.hpp>
 #include <string>
 
+#include "lab/wire_dialect.h"
 #include "wire/refusal.h"
 #include "wire/retry_after.h"
 
 namespace hg::lab {
 namespace {
-
-using wire::Dialect;
 
 const WallTime kWall{Micros(1'780'000'000'250'000)};
 
@@ -31,9 +30,9 @@ Reply sample_reply() {
   return reply;
 }
 
-wire::ResponseReader read_back(Dialect dialect, std::string_view type, std::string_view bytes,
+wire::ResponseReader read_back(Api api, std::string_view type, std::string_view bytes,
                                std::size_t step) {
-  wire::ResponseReader reader(dialect, type);
+  wire::ResponseReader reader(wire_dialect(api), type);
   for (std::size_t at = 0; at < bytes.size(); at += step) reader.feed(bytes.substr(at, step));
   reader.finish();
   return reader;
@@ -45,7 +44,7 @@ std::string joined(const std::vector<StreamPiece>& pieces) {
   return bytes;
 }
 
-class WireShapesTest : public testing::TestWithParam<Dialect> {};
+class WireShapesTest : public testing::TestWithParam<Api> {};
 
 TEST_P(WireShapesTest, WhatAStreamSaysTheReaderReads) {
   const Reply reply = sample_reply();
@@ -75,7 +74,8 @@ TEST_P(WireShapesTest, WhatABodySaysTheReaderReads) {
 
 TEST_P(WireShapesTest, EveryPieceHoldsWholeEventsOfWholeJson) {
   for (const StreamPiece& piece : reply_stream(GetParam(), sample_reply(), true, 5)) {
-    ASSERT_TRUE(piece.bytes.ends_with("\n\n"));
+    const bool gemini = GetParam() == Api::gemini_generate;
+    ASSERT_TRUE(piece.bytes.ends_with(gemini ? "\r\n\r\n" : "\n\n"));
     for (std::size_t at = piece.bytes.find("data: "); at != std::string::npos;
          at = piece.bytes.find("data: ", at + 1)) {
       const std::string data = piece.bytes.substr(at + 6, piece.bytes.find('\n', at) - at - 6);
@@ -93,13 +93,16 @@ TEST_P(WireShapesTest, OutputRisesFromNothingToAllOfIt) {
     EXPECT_GE(piece.output_done, before);
     before = piece.output_done;
   }
-  EXPECT_EQ(pieces.front().output_done, 0);
+  if (!pieces.front().carries_output) {
+    EXPECT_EQ(pieces.front().output_done, 0);
+  }
   EXPECT_EQ(pieces.back().output_done, 321);
 }
 
 // Any text at all, cut anywhere, arrives as it was: quotes, controls, every plane of Unicode.
 RC_GTEST_PROP(WireShapesPropertyTest, AnyTextIsReadBackAsItWas, ()) {
-  const Dialect dialect = *rc::gen::element(Dialect::anthropic_messages, Dialect::openai_chat);
+  const Api api = *rc::gen::element(Api::anthropic_messages, Api::openai_chat,
+                                    Api::openai_responses, Api::gemini_generate);
   std::string text;
   for (const std::uint32_t drawn :
        *rc::gen::container<std::vector<std::uint32_t>>(rc::gen::inRange(1U, 0x10ffffU))) {
@@ -125,8 +128,8 @@ RC_GTEST_PROP(WireShapesPropertyTest, AnyTextIsReadBackAsItWas, ()) {
   reply.answer.calls.clear();
   const auto delta = *rc::gen::inRange<std::size_t>(1, 40);
   const auto step = *rc::gen::inRange<std::size_t>(1, 200);
-  const std::string bytes = joined(reply_stream(dialect, reply, true, delta));
-  const wire::ResponseReader reader = read_back(dialect, "text/event-stream", bytes, step);
+  const std::string bytes = joined(reply_stream(api, reply, true, delta));
+  const wire::ResponseReader reader = read_back(api, "text/event-stream", bytes, step);
   RC_ASSERT(reader.complete());
   RC_ASSERT(reader.output_chars() == static_cast<std::int64_t>(text.size()));
   RC_ASSERT(reader.usage().output == 321);
@@ -140,16 +143,29 @@ TEST_P(WireShapesTest, ACutStreamIsNotComplete) {
   EXPECT_FALSE(reader.complete());
 }
 
-TEST_P(WireShapesTest, AnErrorInAStreamIsAnErrorEventForLoad) {
-  const wire::ResponseReader reader = read_back(GetParam(), "text/event-stream",
-                                                stream_error(GetParam()), 1'000'000);
-  ASSERT_TRUE(reader.error_event());
-  EXPECT_FALSE(reader.output_seen());
-  const std::string_view name = GetParam() == Dialect::anthropic_messages ? "anthropic" : "openai";
+// The profile of the provider whose API it is.
+const wire::ProviderProfile& profile_of(Api api) {
+  const char* name = api == Api::anthropic_messages ? "anthropic"
+                     : api == Api::gemini_generate  ? "gemini"
+                                                    : "openai";
   const wire::ProviderProfile* profile = wire::Profiles::built_in().provider(name);
-  ASSERT_NE(profile, nullptr);
-  EXPECT_EQ(wire::classify_stream_error(*profile, *reader.error_event(), kWall).kind,
-            wire::RefusalKind::overload);
+  return profile != nullptr ? *profile : *wire::Profiles::built_in().provider("emulated");
+}
+
+TEST_P(WireShapesTest, AnErrorInAStreamIsAnErrorEventForLoad) {
+  RefusalHints hints;
+  hints.retry_after = 3s;
+  for (const RefusalShape shape : {RefusalShape::overloaded, RefusalShape::rate_limit}) {
+    const std::string event = stream_error(GetParam(), shape, hints, sample_reply(), 0);
+    const wire::ResponseReader reader = read_back(GetParam(), "text/event-stream", event,
+                                                  1'000'000);
+    ASSERT_TRUE(reader.error_event()) << event;
+    EXPECT_FALSE(reader.output_seen());
+    EXPECT_EQ(
+        wire::classify_stream_error(profile_of(GetParam()), *reader.error_event(), kWall).kind,
+        wire::RefusalKind::overload)
+        << event;
+  }
 }
 
 TEST_P(WireShapesTest, EveryRefusalIsClassifiedAsWhatItIs) {
@@ -165,7 +181,6 @@ TEST_P(WireShapesTest, EveryRefusalIsClassifiedAsWhatItIs) {
       {RefusalShape::quota, wire::RefusalKind::quota},
       {RefusalShape::server_error, wire::RefusalKind::server},
   };
-  const bool anthropic = GetParam() == Dialect::anthropic_messages;
   RefusalHints hints;
   hints.rate = sim::RateState{};
   hints.rate->tokens_limit = 2'400'000;
@@ -173,14 +188,13 @@ TEST_P(WireShapesTest, EveryRefusalIsClassifiedAsWhatItIs) {
   for (const Row& row : rows) {
     const RefusalText text = refusal_text(GetParam(), row.shape, hints, kWall,
                                           "req_0123456789abcdef");
-    for (const std::string_view name :
-         {std::string_view(anthropic ? "anthropic" : "openai"), std::string_view("emulated")}) {
-      const wire::ProviderProfile* profile = wire::Profiles::built_in().provider(name);
+    for (const wire::ProviderProfile* profile :
+         {&profile_of(GetParam()), wire::Profiles::built_in().provider("emulated")}) {
       if (profile == nullptr) continue;
       const wire::Refusal refusal = wire::classify_response(*profile, text.status, text.headers,
                                                             text.body, kWall);
       EXPECT_EQ(refusal.kind, row.means)
-          << name << " " << text.status << " " << text.body << " " << to_string(refusal.kind);
+          << text.status << " " << text.body << " " << to_string(refusal.kind);
     }
   }
 }
@@ -191,6 +205,11 @@ TEST_P(WireShapesTest, HintsAreReadAsTheyWereMeant) {
   const RefusalText text = refusal_text(GetParam(), RefusalShape::rate_limit, hints, kWall,
                                         "req_1");
   EXPECT_EQ(text.status, 429);
+  if (GetParam() == Api::gemini_generate) {
+    EXPECT_TRUE(text.body.contains(R"("retryDelay":"2.300s")")) << text.body;
+    EXPECT_FALSE(text.headers.has("retry-after"));
+    return;
+  }
   EXPECT_EQ(text.headers.find("retry-after"), "3");
   EXPECT_FALSE(text.headers.has("retry-after-ms"));
   hints.retry_after_ms = 2'300ms;
@@ -203,16 +222,16 @@ TEST_P(WireShapesTest, ClientErrorsAreJsonOfTheDialect) {
   const RefusalText text = client_error(GetParam(), 400, "model: \"x\" is wrong", "req_1");
   EXPECT_EQ(text.status, 400);
   const boost::json::value body = boost::json::parse(text.body);
-  EXPECT_EQ(body.at("error").at("type").as_string(), "invalid_request_error");
+  const bool gemini = GetParam() == Api::gemini_generate;
+  EXPECT_EQ(body.at("error").at(gemini ? "status" : "type").as_string(),
+            gemini ? "INVALID_ARGUMENT" : "invalid_request_error");
   EXPECT_EQ(body.at("error").at("message").as_string(), "model: \"x\" is wrong");
 }
 
-INSTANTIATE_TEST_SUITE_P(Dialects, WireShapesTest,
-                         testing::Values(Dialect::anthropic_messages, Dialect::openai_chat),
-                         [](const auto& info) {
-                           return std::string(info.param == Dialect::openai_chat ? "OpenaiChat"
-                                                                                 : "Anthropic");
-                         });
+INSTANTIATE_TEST_SUITE_P(Apis, WireShapesTest,
+                         testing::Values(Api::anthropic_messages, Api::openai_chat,
+                                         Api::openai_responses, Api::gemini_generate),
+                         [](const auto& info) { return std::string(to_string(info.param)); });
 
 TEST(RateHeadersTest, HaveTheNamesAndFormsOfEachProvider) {
   sim::RateState state;
@@ -224,7 +243,7 @@ TEST(RateHeadersTest, HaveTheNamesAndFormsOfEachProvider) {
   state.requests_reset = 12ms;
 
   Headers anthropic;
-  add_rate_headers(Dialect::anthropic_messages, state, kWall, anthropic);
+  add_rate_headers(Api::anthropic_messages, state, kWall, anthropic);
   EXPECT_EQ(anthropic.find("anthropic-ratelimit-input-tokens-limit"), "400000");
   EXPECT_EQ(anthropic.find("anthropic-ratelimit-input-tokens-remaining"), "123000");
   EXPECT_EQ(anthropic.find("anthropic-ratelimit-requests-remaining"), "3999");
@@ -237,7 +256,7 @@ TEST(RateHeadersTest, HaveTheNamesAndFormsOfEachProvider) {
   EXPECT_LE(*parsed, 7'500ms);
 
   Headers openai;
-  add_rate_headers(Dialect::openai_chat, state, kWall, openai);
+  add_rate_headers(Api::openai_chat, state, kWall, openai);
   EXPECT_EQ(openai.find("x-ratelimit-limit-tokens"), "400000");
   EXPECT_EQ(openai.find("x-ratelimit-remaining-tokens"), "123456");
   EXPECT_EQ(openai.find("x-ratelimit-reset-tokens"), "6.5s");
@@ -260,12 +279,14 @@ TEST(GoDurationTest, PrintsAsGoDoes) {
   }
 }
 
-TEST(ModelListTest, IsJsonOfBothDialects) {
-  for (const Dialect dialect : {Dialect::anthropic_messages, Dialect::openai_chat}) {
-    const boost::json::value body = boost::json::parse(models_body(dialect, {"a", "b"}));
+TEST(ModelListTest, IsJsonOfEachFamily) {
+  for (const Api api : {Api::anthropic_messages, Api::openai_chat}) {
+    const boost::json::value body = boost::json::parse(models_body(api, {"a", "b"}));
     EXPECT_EQ(body.at("data").as_array().size(), 2U);
     EXPECT_EQ(body.at("data").at(0).at("id").as_string(), "a");
   }
+  const boost::json::value gemini = boost::json::parse(models_body(Api::gemini_generate, {"a"}));
+  EXPECT_EQ(gemini.at("models").at(0).at("name").as_string(), "models/a");
 }
 
 }  // namespace
