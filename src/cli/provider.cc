@@ -149,7 +149,9 @@ Command add_provider(CLI::App& app) {
   ProviderOptions& to = *options;
   sim::ProviderModel& model = to.config.model;
   CLI::App* parser = app.add_subcommand(
-      "provider", "an emulated provider with hidden limits: Anthropic Messages, OpenAI Chat");
+      "provider",
+      "an emulated provider with hidden limits: Anthropic Messages, OpenAI Chat and "
+      "Responses, Gemini");
   parser->add_option("--port", to.port, "port on loopback; 0, the default: any free one")
       ->check(CLI::Range(0, 65535));
   parser->add_option("--burst-tokens", model.burst_tokens, "capacity of the token bucket: 200000")
@@ -182,9 +184,14 @@ Command add_provider(CLI::App& app) {
       ->check(CLI::Range(0.0, 1e9))
       ->group("Limits");
   parser
-      ->add_option("--fail", to.failures,
-                   "faults on order, such as 429:2,529:1,503@7,drop@9,cut%10,silence~0.01; kinds: "
-                   "429, 429-bare, 529, 503, 500, quota, stream, drop, cut, silence")
+      ->add_option(
+          "--fail", to.failures,
+          "faults on order, such as 429:2,529:1,503@7,drop@9,cut%10,silence~0.01; kinds: "
+          "429 (429=3: retry-after 3), 429-bare (without hints), 529, 503, 500, quota; in a "
+          "200 stream: stream (overload as its first event), stream-429, stream-begun "
+          "(before any output), stream-late (after some); drop (reset before the first "
+          "byte), cut (reset amid the answer), silence=70 (seconds before the headers; "
+          "without a number: for ever), stall=70 (seconds after them)")
       ->type_name("PLAN")
       ->group("Failures");
   const auto chance = [&](const char* name, double& into, const char* text) {
@@ -209,6 +216,7 @@ Command add_provider(CLI::App& app) {
   parser->add_option("--var", to.variables, "a variable of the script")
       ->type_name("NAME=VALUE")
       ->allow_extra_args(false);
+  parser->add_flag("--gzip", to.config.gzip, "pack answers for clients that accept gzip");
   parser->add_option("--log", to.config.log_path, "one JSON line a call is appended here")
       ->type_name("FILE");
   parser->add_option("--seed", to.config.seed, "of its randomness");
