@@ -276,6 +276,31 @@ TEST(ResponsesAnswerTest, EndingsAndFaultsAreToldApart) {
   EXPECT_EQ(hint.retry_after, Micros(11'054'000));
 }
 
+TEST(ResponsesAnswerTest, AClosingEventTooLongToHoldStillTellsItsUsage) {
+  const std::string text(1'500'000, 'x');
+  const std::string stream =
+      "event: response.completed\ndata: {\"type\":\"response.completed\",\"response\":{\"output\":"
+      "[{\"text\":\"" +
+      text +
+      "\\\"usage\\\":{1}\"}],\"usage\":{\"input_tokens\":100,"
+      "\"input_tokens_details\":{\"cached_tokens\":60},\"output_tokens\":30,\"total_tokens\":130},"
+      "\"user\":null,\"metadata\":{}},\"sequence_number\":9}\n\n";
+  for (const std::size_t step : {1'000U, 4'000'000U}) {
+    const ResponseReader reader = read(kResponses, "text/event-stream", stream, step);
+    EXPECT_EQ(reader.usage(), usage(40, 60, {}, 30, {})) << step;
+    EXPECT_TRUE(reader.complete());
+    EXPECT_TRUE(reader.output_seen());
+  }
+  const ResponseReader image = read(
+      kGemini, "text/event-stream",
+      "data: {\"candidates\":[{\"content\":{\"parts\":[{\"inlineData\":{\"data\":\"" + text +
+          "\"}}]},\"finishReason\":\"STOP\"}],\"usageMetadata\": {\"promptTokenCount\":9,"
+          "\"candidatesTokenCount\":1290,\"totalTokenCount\":1299}}\r\n\r\n",
+      3'000);
+  EXPECT_EQ(image.usage(), usage(9, {}, {}, 1'290, {}));
+  EXPECT_TRUE(image.complete());
+}
+
 TEST(ResponsesAnswerTest, ABodyByItselfIsRead) {
   const ResponseReader reader = read(kResponses, "application/json",
                                      R"({"object":"response","status":"completed","error":null,

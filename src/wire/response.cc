@@ -83,10 +83,13 @@ struct ResponseReader::State {
         sniffed(as == Cut::frames),
         sse([this](const SseEvent& event) { on_event(event); }, kMostHeldBytes),
         elements([this](std::string_view text) { on_element(text); }, kMostHeldBytes),
-        frames([this](const AwsEvent& event) { on_frame(event); }, kMostHeldBytes) {}
+        frames([this](const AwsEvent& event) { on_frame(event); }, kMostHeldBytes) {
+    sse.on_cut([this](const SseEvent& event) { on_cut(event.data); });
+  }
 
   void on_bytes(std::string_view bytes);
   void on_event(const SseEvent& event);
+  void on_cut(std::string_view tail);
   void on_element(std::string_view text);
   void on_frame(const AwsEvent& event);
   void on_end();
@@ -223,6 +226,31 @@ void ResponseReader::State::on_event(const SseEvent& event) {
   if (string_of(object["type"]) == "ping") return;
   first_event_seen = true;
   take_object(object, event.data, event.type);
+}
+
+// The tail of an event too long to be held. A quote inside a text is escaped, so that what looks
+// like a member here is one.
+void ResponseReader::State::on_cut(std::string_view tail) {
+  first_event_seen = true;
+  output_seen = true;
+  for (const std::string_view name : {"\"usage\":", "\"usageMetadata\":"}) {
+    const std::size_t at = tail.rfind(name);
+    if (at == std::string_view::npos || at == 0 || tail[at - 1] == '\\') continue;
+    JsonElements value(
+        [this, taken = false](std::string_view text) mutable {
+          dom::object object;
+          if (std::exchange(taken, true) || !parse(text, object)) return;
+          counts.read(dialect, object);
+          usage = counts.report();
+        },
+        kMostHeldBytes);
+    // Read as the one element of a list; the first that ends is it.
+    std::string list = "[";
+    list += tail.substr(at + name.size());
+    const std::size_t open = list.find_first_not_of(" \t", 1);
+    if (open == std::string::npos || list[open] != '{') continue;
+    value.feed(list);
+  }
 }
 
 void ResponseReader::State::on_element(std::string_view text) {

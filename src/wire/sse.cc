@@ -6,6 +6,7 @@
 namespace hg::wire {
 namespace {
 
+constexpr std::size_t kTailBytes = std::size_t{8} * 1024;
 constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 
 }  // namespace
@@ -47,9 +48,9 @@ void SseParser::finish() {
 void SseParser::append_to_line(std::string_view piece) {
   if (piece.empty()) return;
   line_empty_ = false;
-  if (skipping_) return;
-  if (line_.size() + data_.size() + piece.size() > max_event_bytes_) {
-    skip_event();
+  if (!skipping_ && line_.size() + data_.size() + piece.size() > max_event_bytes_) skip_event();
+  if (skipping_) {
+    keep_tail(piece);
     return;
   }
   line_.append(piece);
@@ -63,9 +64,10 @@ void SseParser::end_line(std::string_view last_piece) {
     end_event();
     return;
   }
-  if (skipping_) return;
-  if (line_.size() + data_.size() + last_piece.size() > max_event_bytes_) {
+  if (!skipping_ && line_.size() + data_.size() + last_piece.size() > max_event_bytes_)
     skip_event();
+  if (skipping_) {
+    keep_tail(last_piece);
     return;
   }
   if (line_.empty()) {
@@ -107,6 +109,10 @@ void SseParser::take_line(std::string_view line) {
 
 void SseParser::end_event() {
   const bool complete = has_data_ && !skipping_;
+  if (skipping_ && on_cut_)
+    on_cut_(
+        {type_, std::string_view(tail_).substr(tail_.size() - std::min(tail_.size(), kTailBytes))});
+  if (skipping_) tail_ = {};
   skipping_ = false;
   has_data_ = false;
   if (complete) on_event_({type_, data_});
@@ -114,9 +120,17 @@ void SseParser::end_event() {
   data_.clear();
 }
 
+void SseParser::keep_tail(std::string_view piece) {
+  if (piece.size() > kTailBytes) piece.remove_prefix(piece.size() - kTailBytes);
+  // Cut now and then, not with every piece.
+  if (tail_.size() + piece.size() > 4 * kTailBytes) tail_.erase(0, tail_.size() - kTailBytes);
+  tail_.append(piece);
+}
+
 void SseParser::skip_event() {
   skipping_ = true;
   ++oversize_;
+  keep_tail(line_);
   // Frees what a long event had grown to.
   line_ = {};
   data_ = {};
