@@ -60,7 +60,8 @@ net::Task<Result<void>> Leg::open(const net::RequestHead& head, std::string_view
 
 bool Leg::event_stream() const {
   const std::string type = to_lower(field(head_.headers, "content-type"));
-  return type.starts_with("text/event-stream");
+  return type.starts_with("text/event-stream") ||
+         type.starts_with("application/vnd.amazon.eventstream");
 }
 
 net::Task<std::size_t> Leg::read_more(Micros within) {
@@ -116,7 +117,19 @@ net::Task<void> Leg::hold_error_body(Instant deadline) {
   }
 }
 
+void Leg::hide_usage_chunk() {
+  if (!event_stream() || !codings_of(head_.headers).empty()) return;
+  filter_.emplace();
+  // The length that was told counts the chunk.
+  head_.headers.remove("content-length");
+}
+
 net::Task<bool> Leg::send_down(net::ServerExchange& down, std::string_view bytes, Passed& passed) {
+  std::string kept;
+  if (filter_) {
+    kept = filter_->feed(bytes);
+    bytes = kept;
+  }
   if (bytes.empty()) co_return true;
   const Result<void> sent = co_await down.send_some(bytes);
   if (!sent) co_return false;
@@ -129,9 +142,15 @@ net::Task<Passed> Leg::pass_on(net::ServerExchange& down, EndMarker marker, Micr
   passed.how = Passed::How::client_gone;  // Until it is whole or broken.
   net::ResponseHead head = head_;
   net::remove_hop_by_hop(head.headers);
-  const net::BodyFraming framing = framing_down(exchange_.body_framing());
+  const net::BodyFraming framing = filter_ ? net::BodyFraming::chunked()
+                                           : framing_down(exchange_.body_framing());
   const std::string held = std::move(held_);
-  const std::string_view first = held.empty() ? take_ready() : std::string_view(held);
+  std::string_view first = held.empty() ? take_ready() : std::string_view(held);
+  std::string kept;
+  if (filter_) {
+    kept = filter_->feed(first);
+    first = kept;
+  }
   const Result<void> head_sent = co_await down.send_head(std::move(head), framing, first);
   if (!head_sent) co_return passed;
   passed.first_byte = clock_.now();
@@ -162,6 +181,11 @@ net::Task<Passed> Leg::pass_on(net::ServerExchange& down, EndMarker marker, Micr
     passed.upstream_error = broke_;
     down.abort();
     co_return passed;
+  }
+  if (filter_) {
+    const std::string rest = std::exchange(filter_, std::nullopt)->finish();
+    const bool sent = co_await send_down(down, rest, passed);
+    if (!sent) co_return passed;
   }
   const Result<void> finished = co_await down.finish();
   if (finished || down.gone()) passed.how = Passed::How::whole;

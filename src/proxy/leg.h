@@ -21,6 +21,7 @@
 #include "net/url.h"
 #include "proxy/side_decoder.h"
 #include "wire/dialect.h"
+#include "wire/stream_usage.h"
 
 namespace hg::proxy {
 
@@ -77,6 +78,11 @@ class Leg {
   // Whether the answer broke off before a byte of its body came.
   [[nodiscard]] bool broke_empty() const { return broke_.has_value() && held_.empty(); }
 
+  // Before pass_on: the chunk that tells the usage of a streamed chat completion is left out of
+  // what goes down, because the agent did not ask for it. Not where the stream is in a coding: its
+  // bytes stay as they are.
+  void hide_usage_chunk();
+
   // Sends the head, what was held back, and the rest as it comes. A cut upstream is a cut (reset)
   // downstream. `need_end_marker`: a stream of a known dialect that ends in good order but without
   // its terminal marker is cut too, so that nobody takes half an answer for a whole one.
@@ -105,6 +111,7 @@ class Leg {
   std::optional<SideCopy> side_;
   std::unique_ptr<char[]> chunk_;  // kChunkBytes.
   std::string held_;
+  std::optional<wire::UsageChunkFilter> filter_;
   bool ended_ = false;          // The body ended as its framing says.
   bool silent_ = false;         // The last read ran out of time.
   std::optional<Error> broke_;  // It ended otherwise.

@@ -18,6 +18,9 @@ using call::Do;
 // How long the body of an error is waited for before its status alone decides.
 constexpr Micros kErrorBodyWithin = 10s;
 
+// Units times windows that a provider tells of; more are not kept.
+constexpr std::size_t kRateNotesMax = 32;
+
 // What Anthropic answers under load; Claude Code fails after three of them in two seconds.
 constexpr int kOverloaded = 529;
 
@@ -159,8 +162,11 @@ net::Task<void> PacedCall::send() {
   }
   const bool success = leg_->head().status < 400;
   if (success) learn_answer_time(now() - sent_at);
+  note_rates();
   const call::Answer answer = co_await look_at_answer();
   if (gone_) co_return;
+  const bool again = refuses_to_be_asked();
+  if (again) co_return;  // The step is to be sent still: as it came, this time.
   if (leg_->broke_empty() && leg_->event_stream()) {
     no_answer(Error(Errc::closed, "the answer broke off before its first byte"));
     co_return;
@@ -190,6 +196,39 @@ net::Task<call::Answer> PacedCall::look_at_answer() {
   co_return answer;
 }
 
+// A provider that does not know stream_options refuses the whole call for what we added: it gets
+// the call as it came, and no such question any more.
+bool PacedCall::refuses_to_be_asked() {
+  if (!setup_.undo_asking) return false;
+  const int status = leg_->head().status;
+  if (!wire::refuses_stream_options(status, leg_->side().beginning())) return false;
+  log_info("upstream {} refuses stream_options: it is not asked for usage any more",
+           setup_.upstream.name);
+  parts_.refuse_usage.insert(setup_.upstream.name);
+  leg_.reset();
+  parts_.body_bytes -= setup_.body.size();
+  setup_.body = wire::apply(*setup_.undo_asking, setup_.body);
+  parts_.body_bytes += setup_.body.size();
+  setup_.undo_asking.reset();
+  return true;
+}
+
+// Refusals say the most.
+void PacedCall::note_rates() {
+  const WallTime wall = parts_.clock.wall();
+  std::vector<RateNote>& notes = parts_.memories[setup_.pool].rates;
+  for (wire::RateReading& reading : wire::read_rate_headers(leg_->head().headers, wall)) {
+    const auto same = std::ranges::find_if(notes, [&](const RateNote& note) {
+      return note.reading.unit == reading.unit && note.reading.window == reading.window;
+    });
+    if (same != notes.end()) {
+      *same = RateNote{std::move(reading), wall};
+    } else if (notes.size() < kRateNotesMax) {
+      notes.push_back(RateNote{std::move(reading), wall});
+    }
+  }
+}
+
 void PacedCall::no_answer(const Error& error) {
   const net::Progress progress = leg_->progress();
   const bool asked = progress != net::Progress::not_sent && progress != net::Progress::sending;
@@ -207,6 +246,7 @@ net::Task<void> PacedCall::relay() {
   const bool success = leg_->head().status < 400;
   const auto marker = known && success ? Leg::EndMarker::needed : Leg::EndMarker::not_needed;
   setup_.entry.status = leg_->head().status;
+  if (setup_.undo_asking && success) leg_->hide_usage_chunk();
   const Passed passed = co_await leg_->pass_on(exchange_, marker, setup_.silence);
   if (passed.how != Passed::How::whole) leg_->close();
   if (!passed.first_byte) setup_.entry.status = 0;

@@ -12,6 +12,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "base/result.h"
 #include "base/rng.h"
@@ -24,10 +25,12 @@
 #include "net/task.h"
 #include "proxy/call_log.h"
 #include "proxy/leg.h"
+#include "proxy/rate_note.h"
 #include "proxy/shim_config.h"
 #include "store/memory_store.h"
 #include "wire/dialect.h"
 #include "wire/profiles.h"
+#include "wire/stream_usage.h"
 
 namespace hg::proxy {
 
@@ -38,6 +41,8 @@ struct PoolMemory {
   call::Conversations conversations;
   std::map<std::string, call::OutputGuess, std::less<>> outputs;  // By harness.
   call::AnswerTime answer_times;
+  // The latest that the provider said of its limits: one reading for each unit and window.
+  std::vector<RateNote> rates;
 };
 
 // What all calls of a shim share.
@@ -60,7 +65,8 @@ struct CallParts {
   std::set<PacedCall*> live;                                // Whose leases the heartbeat renews.
   std::map<std::string, PoolMemory, std::less<>> memories;  // By pool.
   std::size_t held = 0;                                     // Calls that wait for their turn.
-  std::uint64_t body_bytes = 0;                             // Of request bodies in memory.
+  std::set<std::string> refuse_usage;  // Upstreams that answered 400 to stream_options.
+  std::uint64_t body_bytes = 0;        // Of request bodies in memory.
   std::uint64_t unread_answers = 0;
 };
 
@@ -74,6 +80,9 @@ struct CallSetup {
   wire::RequestFacts facts;
   net::RequestHead head;  // As it goes upstream.
   std::string body;
+  // Set where the body was changed to ask for usage: what makes it as it came again. The chunk that
+  // answers the question is then ours, and does not go down.
+  std::optional<wire::BodyEdit> undo_asking;
   std::string pool;
   std::uint64_t conversation = 0;
   Tokens shared_tokens = 0;  // Of the prompt, with an earlier one of the conversation.
@@ -109,6 +118,8 @@ class PacedCall {
   void free_body();
   [[nodiscard]] net::Task<void> back_off(const call::Step& step);
   [[nodiscard]] net::Task<void> send();
+  [[nodiscard]] bool refuses_to_be_asked();
+  void note_rates();
   [[nodiscard]] net::Task<void> relay();
   [[nodiscard]] net::Task<void> refuse(const call::Step& step);
   [[nodiscard]] net::Task<void> give_up_waiting(const call::Step& step);

@@ -113,6 +113,7 @@ class RawBench : public ShimBench {
     Upstream upstream;
     upstream.name = "lab";
     upstream.url = *net::parse_url(fmt::format("http://127.0.0.1:{}{}", raw_->port(), base_path_));
+    upstream.profile = "mistral";  // Which is not asked for usage: nothing is added.
     config_.upstreams = {upstream};
     start(100'000'000);
   }

@@ -83,8 +83,11 @@ std::optional<std::string> decoded(const Headers& headers, const std::string& bo
 }
 
 // What is assumed of a body that nobody here can read: paced by its size.
-wire::RequestFacts facts_by_size(std::string_view body, std::int64_t chars_per_byte) {
+wire::RequestFacts facts_by_size(const wire::Endpoint& endpoint, std::string_view body,
+                                 std::int64_t chars_per_byte) {
   wire::RequestFacts facts;
+  facts.model = endpoint.model;
+  facts.stream = endpoint.streams;
   facts.text_chars = static_cast<std::int64_t>(body.size()) * chars_per_byte;
   // Coming back, it is known by its bytes; unhashed, any such call would be taken for another.
   facts.prompt_hash = stable_hash(body);
@@ -141,6 +144,7 @@ struct Shim::State {
   [[nodiscard]] net::Task<Result<std::string>> pool_for(const Caller& caller,
                                                         const Headers& headers,
                                                         const std::string& model);
+  void ask_for_usage(CallSetup& setup, const Headers& headers) const;
   void fill_setup(CallSetup& setup, const Caller& caller, const Headers& headers,
                   const store::PoolSummary& pool);
   [[nodiscard]] CallEntry entry_of(const Caller& caller, Instant started) const;
@@ -408,12 +412,14 @@ OrRefused<wire::RequestFacts> Shim::State::facts_of(const net::RequestHead& head
   if (coded) plain = decoded(head.headers, body, config.body_bytes_max);
   if (coded && !plain) {
     ++stats.unread_requests;
-    return facts_by_size(body, kExpansion);
+    return facts_by_size(caller.endpoint, body, kExpansion);
   }
   const std::string& text = coded ? *plain : body;
   Result<wire::RequestFacts> facts = wire::read_request(caller.endpoint, text);
   if (facts) return std::move(*facts);
-  if (caller.endpoint.dialect == wire::Dialect::other) return facts_by_size(text, 1);
+  if (caller.endpoint.dialect == wire::Dialect::other) {
+    return facts_by_size(caller.endpoint, text, 1);
+  }
   return refused(400, "bad-request", "Headgate cannot read this request: " + facts.error().detail);
 }
 
@@ -514,6 +520,24 @@ void Shim::State::fill_setup(CallSetup& setup, const Caller& caller, const Heade
   entry.estimate = setup.estimate;
 }
 
+// A stream that tells no usage could only be settled by estimate.
+void Shim::State::ask_for_usage(CallSetup& setup, const Headers& headers) const {
+  using StreamUsage = wire::ProviderProfile::StreamUsage;
+  const bool wanted = setup.dialect == wire::Dialect::openai_chat && setup.facts.stream &&
+                      setup.provider->stream_usage != StreamUsage::leave &&
+                      !parts.refuse_usage.contains(setup.upstream.name) &&
+                      !headers.has("content-encoding");
+  if (!wanted) return;
+  const std::optional<wire::BodyEdit> edit = wire::ask_for_usage(setup.body);
+  if (!edit) return;
+  wire::BodyEdit undo;
+  undo.at = edit->at;
+  undo.removed = edit->text.size();
+  undo.text = setup.body.substr(edit->at, edit->removed);
+  setup.undo_asking = std::move(undo);
+  setup.body = wire::apply(*edit, setup.body);
+}
+
 net::Task<void> Shim::State::pace(net::ServerExchange& exchange, const Caller& caller,
                                   Instant started) {
   ++stats.calls;
@@ -566,6 +590,7 @@ net::Task<void> Shim::State::pace(net::ServerExchange& exchange, const Caller& c
   setup.harness = caller.harness;
   setup.dialect = caller.endpoint.dialect;
   setup.head = head_up(head, caller);
+  ask_for_usage(setup, head.headers);
   setup.first_byte_within = config.first_byte_within;
   setup.silence = config.silence;
   fill_setup(setup, caller, head.headers, *summary);
@@ -667,6 +692,11 @@ Result<void> Shim::set_upstream(const Upstream& upstream) {
 }
 
 const std::string& Shim::id() const { return state_->config.id; }
+
+std::vector<RateNote> Shim::rates(std::string_view pool) const {
+  const auto found = state_->parts.memories.find(pool);
+  return found == state_->parts.memories.end() ? std::vector<RateNote>() : found->second.rates;
+}
 
 ShimStats Shim::stats() const {
   ShimStats stats = state_->stats;

@@ -11,6 +11,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/result.h"
 #include "base/time.h"
@@ -18,6 +19,7 @@
 #include "net/server.h"
 #include "net/task.h"
 #include "proxy/call_log.h"
+#include "proxy/rate_note.h"
 #include "proxy/shim_config.h"
 #include "store/memory_store.h"
 #include "wire/profiles.h"
@@ -60,6 +62,10 @@ class Shim {
 
   [[nodiscard]] const std::string& id() const;
   [[nodiscard]] ShimStats stats() const;
+
+  // What the provider last said of its limits to calls of this pool: one note for each unit and
+  // window, with its time. Empty for a pool that heard nothing.
+  [[nodiscard]] std::vector<RateNote> rates(std::string_view pool) const;
 
  private:
   struct State;

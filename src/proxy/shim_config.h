@@ -56,7 +56,7 @@ struct ShimConfig {
 
   // Calls held at once, in all pools together, and bytes of request bodies in memory: past either,
   // a new call gets a 429 ("queue-full") before its body is read. docs/limits.md.
-  std::size_t queue_max = 10'000;
+  std::size_t queue_max = 8'000;
   std::uint64_t bodies_bytes_max = std::uint64_t{2} * 1024 * 1024 * 1024;
 
   std::size_t body_bytes_max = std::size_t{64} * 1024 * 1024;

@@ -81,11 +81,22 @@ TEST_F(ShimLifeTest, AnOverloadAfterTheFirstEventPassesAndIsCounted) {
       "event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\","
       "\"message\":\"Overloaded\"}}\n\n";
   late.pieces.resize(3);
+  late.before_piece[2] = std::make_shared<net::Event>(loop_.executor());
   provider_.script.push_back(late);
   start();
-  const auto answer = call_anthropic(anthropic_body(true));
-  ASSERT_TRUE(answer);
-  EXPECT_EQ(answer->body, whole(late));
+  RawAgent agent(loop_, shim_port_);
+  agent.write(raw_request("/v1/messages", anthropic_body(true)));
+  std::string heard;
+  const auto hears = [&](std::string_view what) {
+    until("what the provider says", [&] {
+      heard += agent.read_available();
+      return heard.find(what) != std::string::npos;
+    });
+  };
+  hears("Hello there");
+  late.before_piece[2]->notify();
+  hears(late.pieces[2]);
+  until("its end", [&] { return !lines().empty(); });
   EXPECT_EQ(provider_.seen.size(), 1U);
   EXPECT_EQ(lines().at(0).at("overloads").as_int64(), 1);
   EXPECT_EQ(drawn(), 120);

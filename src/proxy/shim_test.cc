@@ -185,7 +185,7 @@ TEST_F(ShimTest, AStreamThatNobodyHereCanReadIsNotHeldBack) {
   });
 }
 
-TEST_F(ShimTest, ADialectThatIsNotReadYetIsPacedBySizeAndPassed) {
+TEST_F(ShimTest, AnEventStreamThatTellsNoUsageIsSettledByEstimate) {
   Scripted responses;
   responses.headers = {{"Content-Type", "text/event-stream"}};
   responses.pieces = {"event: response.created\ndata: {\"type\":\"response.created\"}\n\n",
@@ -200,6 +200,118 @@ TEST_F(ShimTest, ADialectThatIsNotReadYetIsPacedBySizeAndPassed) {
   EXPECT_LT(loop_.clock.now() - before, 9s);
   EXPECT_GT(drawn(), 0);
   EXPECT_EQ(lines().at(0).at("settled_by").as_string(), "estimate");
+}
+
+// ---- Usage that an agent did not ask for ------------------------------------------------------
+
+const char* const kUsageChunk =
+    "data: {\"id\":\"c\",\"object\":\"chat.completion.chunk\",\"choices\":[],\"usage\":"
+    "{\"prompt_tokens\":120,\"completion_tokens\":30,\"total_tokens\":150,"
+    "\"prompt_tokens_details\":{\"cached_tokens\":20}}}\n\n";
+
+Scripted chat_stream() {
+  Scripted answer;
+  answer.event_stream = true;
+  answer.headers = {{"content-type", "text/event-stream"}};
+  answer.pieces = {
+      "data: {\"id\":\"c\",\"object\":\"chat.completion.chunk\",\"choices\":[{\"index\":0,"
+      "\"delta\":{\"role\":\"assistant\",\"content\":\"Hi\"}}]}\n\n",
+      "data: {\"id\":\"c\",\"object\":\"chat.completion.chunk\",\"choices\":[{\"index\":0,"
+      "\"delta\":{},\"finish_reason\":\"stop\"}]}\n\n",
+      kUsageChunk, "data: [DONE]\n\n"};
+  return answer;
+}
+
+class StreamUsageTest : public ShimBench {
+ protected:
+  void start_as(const char* profile) {
+    start();
+    Upstream upstream = config_.upstreams[0];
+    upstream.profile = profile;
+    ASSERT_TRUE(shim_->set_upstream(upstream));
+  }
+};
+
+TEST_F(StreamUsageTest, IsAskedForAndTheExtraChunkIsHidden) {
+  provider_.otherwise = chat_stream();
+  start_as("openai");
+  const auto answer = call_chat(chat_body(true));
+  ASSERT_TRUE(answer);
+  Scripted hidden = chat_stream();
+  hidden.pieces.erase(hidden.pieces.begin() + 2);
+  EXPECT_EQ(answer->body, whole(hidden));
+  const ScriptedProvider::Seen& seen = provider_.seen.at(0);
+  EXPECT_NE(seen.body.find("include_usage"), std::string::npos) << seen.body;
+  EXPECT_EQ(seen.head.headers.find("content-length"), std::to_string(seen.body.size()));
+  EXPECT_EQ(lines().at(0).at("settled_by").as_string(), "usage");
+  EXPECT_EQ(lines().at(0).at("usage").at("uncached").as_int64(), 100);
+}
+
+TEST_F(StreamUsageTest, AnAgentThatAsksSeesWhatItAskedFor) {
+  provider_.otherwise = chat_stream();
+  start_as("openai");
+  std::string body = chat_body(true);
+  body.insert(body.size() - 1, R"(,"stream_options":{"include_usage":true})");
+  const auto answer = call_chat(body);
+  ASSERT_TRUE(answer);
+  EXPECT_EQ(answer->body, whole(chat_stream()));
+  EXPECT_EQ(provider_.seen.at(0).body, body);
+}
+
+TEST_F(StreamUsageTest, AWholeAnswerAndAProviderThatNeedsNoAskingAreLeftAlone) {
+  start_as("openai");
+  provider_.otherwise = chat_answer();
+  ASSERT_TRUE(call_chat(chat_body(false)));
+  EXPECT_EQ(provider_.seen.at(0).body, chat_body(false));
+  Upstream mistral = config_.upstreams[0];
+  mistral.profile = "mistral";
+  ASSERT_TRUE(shim_->set_upstream(mistral));
+  provider_.otherwise = chat_stream();
+  const auto answer = call_chat(chat_body(true));
+  ASSERT_TRUE(answer);
+  EXPECT_EQ(provider_.seen.at(1).body, chat_body(true));
+  EXPECT_EQ(answer->body, whole(chat_stream()));
+}
+
+TEST_F(StreamUsageTest, AProviderThatRefusesTheQuestionIsAskedOnce) {
+  Scripted refuses = chat_answer();
+  refuses.status = 400;
+  refuses.pieces = {R"({"error":{"message":"Unrecognized request argument supplied: )"
+                    R"(stream_options","type":"invalid_request_error"}})"};
+  Scripted silent = chat_stream();
+  silent.pieces.erase(silent.pieces.begin() + 2);
+  provider_.script = {refuses, silent, silent};
+  start_as("vllm");
+  for (int i = 0; i < 2; ++i) {
+    const auto answer = call_chat(chat_body(true));
+    ASSERT_TRUE(answer);
+    EXPECT_EQ(answer->head.status, 200);
+    EXPECT_EQ(answer->body, whole(silent));
+  }
+  ASSERT_EQ(provider_.seen.size(), 3U);
+  EXPECT_NE(provider_.seen[0].body.find("include_usage"), std::string::npos);
+  EXPECT_EQ(provider_.seen[1].body, chat_body(true));
+  EXPECT_EQ(provider_.seen[2].body, chat_body(true));
+  EXPECT_EQ(lines().at(0).at("tries").as_int64(), 1);
+  EXPECT_EQ(shim_->stats().body_bytes_now, 0U);
+}
+
+TEST_F(ShimTest, WhatAProviderSaysOfItsLimitsIsKeptByPool) {
+  provider_.otherwise.headers.emplace_back("anthropic-ratelimit-requests-limit", "4000");
+  provider_.otherwise.headers.emplace_back("anthropic-ratelimit-requests-remaining", "3999");
+  provider_.otherwise.headers.emplace_back("anthropic-ratelimit-input-tokens-remaining", "7000");
+  start();
+  EXPECT_TRUE(shim_->rates("p").empty());
+  ASSERT_TRUE(call_anthropic(anthropic_body(true)));
+  provider_.otherwise.headers[3].value = "3998";
+  ASSERT_TRUE(call_anthropic(anthropic_body(true)));
+  const std::vector<RateNote> notes = shim_->rates("p");
+  ASSERT_EQ(notes.size(), 2U);
+  EXPECT_EQ(notes[0].reading.unit, wire::RateUnit::requests);
+  EXPECT_EQ(notes[0].reading.limit, 4000);
+  EXPECT_EQ(notes[0].reading.remaining, 3998) << "the latest counts";
+  EXPECT_EQ(notes[1].reading.remaining, 7000);
+  EXPECT_TRUE(shim_->rates("other").empty());
 }
 
 // ---- What is not a call -----------------------------------------------------------------------
