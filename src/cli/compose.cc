@@ -212,6 +212,8 @@ Result<proxy::ShimConfig> make_shim_config(const Config& config, const wire::Pro
   shim.patience.hold_max = config.hold_cap_max;
   shim.patience.quota_pause = config.quota_pause;
   shim.overload_step = config.overload_step;
+  shim.outage_max = config.outage_max;
+  shim.queue_max = static_cast<std::size_t>(config.queue_max);
   shim.hold_cap = config.hold_cap;
   return shim;
 }
@@ -244,12 +246,12 @@ Result<wire::Profiles> load_profiles(const std::string& directory) {
 }
 
 std::string fingerprint(const Config& config) {
-  std::string text = fmt::format("{} {} {} {} {} {} {} {} {}", config.hold_cap_max.count(),
-                                 config.hold_cap.value_or(Micros(-1)).count(),
-                                 config.overload_step.value_or(Micros(-1)).count(),
-                                 config.first_byte_within.count(), config.silence.count(),
-                                 config.quota_pause.count(), config.body_limit, config.ca_file,
-                                 config.profiles_dir);
+  std::string text = fmt::format(
+      "{} {} {} {} {} {} {} {} {} {} {}", config.hold_cap_max.count(), config.outage_max.count(),
+      config.queue_max, config.hold_cap.value_or(Micros(-1)).count(),
+      config.overload_step.value_or(Micros(-1)).count(), config.first_byte_within.count(),
+      config.silence.count(), config.quota_pause.count(), config.body_limit, config.ca_file,
+      config.profiles_dir);
   const auto number = [](const std::optional<std::int64_t>& value) { return value.value_or(-1); };
   for (const PoolSettings& pool : config.pools) {
     text += fmt::format("\n{} {} {} {} {} {} {} {} {} {} {} {} {}", pool.name, pool.upstream,

@@ -59,6 +59,7 @@ constexpr std::string_view kTokens = "a whole number of tokens, 1 to 1,000,000,0
 constexpr std::string_view kRate = "a whole number of tokens a second, 1 to 1,000,000,000";
 constexpr std::string_view kWeight = "a number from 0 to 20";
 constexpr std::string_view kFile = "a file name";
+constexpr std::int64_t kQueueMax = 1'000'000;
 constexpr std::string_view kByProfile = "by profile";
 
 // The one table. Order is that of the reference.
@@ -91,6 +92,16 @@ const Key kKeys[] = {
      "after the n-th overload in a row a call waits n times this",
      [](Target& to, const Raw& raw) {
        return put(read_duration(raw, 1ms, 1h), to.config->overload_step);
+     }},
+    {Scope::top, "outage_max", "a duration from 0s to 1h", "20s",
+     "how long a provider that cannot be reached is waited for, within the hold",
+     [](Target& to, const Raw& raw) {
+       return put(read_duration(raw, 0s, 1h), to.config->outage_max);
+     }},
+    {Scope::top, "queue_max", "a whole number of calls, 1 to 1,000,000", "8,000",
+     "calls held at once, in all pools; one more is answered 429",
+     [](Target& to, const Raw& raw) {
+       return put(read_integer(raw, 1, kQueueMax), to.config->queue_max);
      }},
     {Scope::top, "first_byte_within", "a duration from 1s to 1d", "600s",
      "how long a provider may take until its answer begins",

@@ -61,6 +61,8 @@ struct Config {
   std::optional<Micros> hold_cap;         // Of every call, whatever the harness profiles say.
   Micros hold_cap_max{240'000'000};       // No hold is longer, whatever the program stands.
   std::optional<Micros> overload_step;    // Waits after overloads: step x n; by default 30 s.
+  Micros outage_max{20'000'000};          // A provider that cannot be reached is waited for.
+  std::int64_t queue_max = 8'000;         // Calls held at once.
   Micros first_byte_within{600'000'000};  // Of a provider's answer.
   Micros silence{600'000'000};            // Between two bytes of it.
   Micros quota_pause{600'000'000};        // Of a pool whose quota is exhausted.

@@ -103,6 +103,25 @@ json::object to_json(const proxy::UsageTotals& totals) {
   return object;
 }
 
+json::array to_json(const std::vector<proxy::RateNote>& notes, WallTime wall) {
+  json::array rows;
+  for (const proxy::RateNote& note : notes) {
+    const wire::RateReading& reading = note.reading;
+    json::object row;
+    row["unit"] = wire::to_string(reading.unit);
+    if (reading.window) row["window_seconds"] = to_seconds(*reading.window);
+    if (reading.limit) row["limit"] = *reading.limit;
+    if (reading.remaining) row["remaining"] = *reading.remaining;
+    if (reading.reset) row["reset_seconds"] = to_seconds(*reading.reset);
+    if (reading.used_ppm) row["used"] = whole(*reading.used_ppm);
+    if (reading.rejected) row["rejected"] = true;
+    row["at"] = to_rfc3339(note.at);
+    row["age_seconds"] = to_seconds(wall.since_epoch - note.at.since_epoch);
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
 std::string control_error(std::string_view text) {
   json::object object;
   object["error"] = text;

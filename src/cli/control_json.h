@@ -5,10 +5,12 @@
 #include <boost/json/value.hpp>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/time.h"
 #include "gate/types.h"
 #include "proxy/call_log.h"
+#include "proxy/rate_note.h"
 
 namespace hg::cli {
 
@@ -16,6 +18,8 @@ namespace hg::cli {
 [[nodiscard]] boost::json::object to_json(std::string_view name, const gate::PoolView& pool,
                                           WallTime wall);
 [[nodiscard]] boost::json::object to_json(const proxy::UsageTotals& totals);
+// What a provider last said of its limits, one row for each unit and window.
+[[nodiscard]] boost::json::array to_json(const std::vector<proxy::RateNote>& notes, WallTime wall);
 
 // {"error": "..."}: every refusal of the control endpoints.
 [[nodiscard]] std::string control_error(std::string_view text);

@@ -380,7 +380,10 @@ net::Task<Result<json::value>> Daemon::State::pools() {
   const std::vector<std::string> names = store.names();
   for (const std::string& name : names) {
     auto view = co_await store.view(name);
-    if (view) list.push_back(to_json(name, *view, clock.wall()));
+    if (!view) continue;
+    json::object pool = to_json(name, *view, clock.wall());
+    pool["provider_limits"] = to_json(shim->rates(name), clock.wall());
+    list.push_back(std::move(pool));
   }
   json::object object;
   object["pools"] = std::move(list);
