@@ -42,6 +42,9 @@ constexpr std::string_view
     kOpenaiTool = R"([{"type":"function","function":{"name":"bash","description":"Runs a command",)"
                   R"("parameters":{"type":"object","properties":{"command":{"type":"string"}},)"
                   R"("required":["command"]}}}])";
+constexpr std::string_view kResponsesTool =
+    R"([{"type":"function","name":"exec_command","description":"Runs a command","parameters":)"
+    R"({"type":"object","properties":{"cmd":{"type":"string"}},"required":["cmd"]}}])";
 
 std::string anthropic_request(const AgentWire& wire, const sim::AgentCall& call,
                               double bytes_per_token) {
@@ -82,12 +85,39 @@ std::string openai_request(const AgentWire& wire, const sim::AgentCall& call,
   return body;
 }
 
+// As Codex writes it: the base prompt is a developer's message, nothing limits the output.
+std::string responses_request(const AgentWire& wire, const sim::AgentCall& call,
+                              double bytes_per_token) {
+  const auto item = [](std::string_view role, std::string_view part) {
+    return fmt::format(R"({{"type":"message","role":"{}","content":[{{"type":"{}","text":")", role,
+                       part);
+  };
+  std::string body = fmt::format(R"({{"model":"{}","input":[)", wire.model);
+  body += item("developer", "input_text");
+  append_text(body, call.blocks.front().hash, call.blocks.front().tokens, bytes_per_token);
+  body += R"("}]})";
+  for (std::size_t i = 1; i < call.blocks.size(); ++i) {
+    if (i > 1) {
+      body += "," + item("assistant", "output_text") + fmt::format(R"(Step {}."}}]}})", i - 1);
+    }
+    body += "," + item("user", "input_text");
+    append_text(body, call.blocks[i].hash, call.blocks[i].tokens - call.blocks[i - 1].tokens,
+                bytes_per_token);
+    body += R"("}]})";
+  }
+  body += fmt::format(R"(],"tools":{},"store":false,"stream":{}}})", kResponsesTool, call.stream);
+  return body;
+}
+
 net::RequestHead request_head(const AgentLink& link, const sim::AgentCall& call) {
   const bool anthropic = link.wire.dialect == Dialect::anthropic_messages;
-  const std::string_view target = anthropic ? "/v1/messages?beta=true" : "/v1/chat/completions";
+  const bool responses = link.wire.dialect == Dialect::openai_responses;
+  const std::string_view target = anthropic   ? "/v1/messages?beta=true"
+                                  : responses ? "/v1/responses"
+                                              : "/v1/chat/completions";
   net::RequestHead head("POST", net::join_target(link.base.path, target));
   head.headers.add("Host", link.base.authority());
-  head.headers.add("Accept", "application/json");
+  head.headers.add("Accept", responses ? "text/event-stream" : "application/json");
   head.headers.add("Content-Type", "application/json");
   head.headers.add("User-Agent", link.wire.user_agent);
   if (!link.wire.session_header.empty()) {
@@ -227,6 +257,7 @@ AgentWire wire_of(std::string_view harness) {
   } else if (harness == "gemini-cli") {
     wire.user_agent = "GeminiCLI-tui/0.61.0/gemini-3.5-pro (linux; x64)";
   } else if (harness == "codex") {
+    wire.dialect = Dialect::openai_responses;
     wire.user_agent = "codex_exec/0.171.0 (Linux; x86_64)";
     wire.session_header = "session-id";
   } else if (harness == "mini-swe-agent") {
@@ -241,9 +272,13 @@ AgentWire wire_of(std::string_view harness) {
 
 std::string request_body(const AgentWire& wire, const sim::AgentCall& call,
                          double bytes_per_token) {
-  return wire.dialect == Dialect::anthropic_messages
-             ? anthropic_request(wire, call, bytes_per_token)
-             : openai_request(wire, call, bytes_per_token);
+  if (wire.dialect == Dialect::anthropic_messages) {
+    return anthropic_request(wire, call, bytes_per_token);
+  }
+  if (wire.dialect == Dialect::openai_responses) {
+    return responses_request(wire, call, bytes_per_token);
+  }
+  return openai_request(wire, call, bytes_per_token);
 }
 
 net::Task<sim::AgentOutcome> attempt(AgentLink& link, const sim::AgentCall& call) {

@@ -11,6 +11,7 @@ namespace hg::lab {
 namespace {
 
 Api api_of(wire::Dialect dialect) {
+  if (dialect == wire::Dialect::openai_responses) return Api::openai_responses;
   return dialect == wire::Dialect::anthropic_messages ? Api::anthropic_messages : Api::openai_chat;
 }
 
@@ -23,7 +24,7 @@ sim::AgentCall call_of(std::vector<sim::PromptBlock> blocks) {
 }
 
 TEST(RequestBodyTest, HasAboutTheTokensThatThePolicyAsksFor) {
-  for (const char* harness : {"claude-code", "opencode", "openai-sdk"}) {
+  for (const char* harness : {"claude-code", "opencode", "codex", "openai-sdk"}) {
     const AgentWire wire = wire_of(harness);
     const sim::AgentCall call = call_of({{1, 11'000}, {2, 20'000}, {3, 21'500}});
     const Result<RequestView> view = view_request(api_of(wire.dialect), request_body(wire, call),
@@ -31,14 +32,16 @@ TEST(RequestBodyTest, HasAboutTheTokensThatThePolicyAsksFor) {
     ASSERT_TRUE(view) << view.error().detail;
     EXPECT_NEAR(static_cast<double>(view->prompt_tokens), 21'500, 1'075) << harness;
     EXPECT_EQ(view->stream, true);
-    EXPECT_EQ(view->max_output, 32'000);
+    if (wire.profile != "codex") {  // It limits nothing.
+      EXPECT_EQ(view->max_output, 32'000);
+    }
     EXPECT_EQ(view->assistant_turns, 1);
     EXPECT_FALSE(view->tools.empty());
   }
 }
 
 TEST(RequestBodyTest, ALaterTurnSharesAllEarlierText) {
-  for (const char* harness : {"claude-code", "opencode"}) {
+  for (const char* harness : {"claude-code", "opencode", "codex"}) {
     const AgentWire wire = wire_of(harness);
     const auto prefix = [&](const sim::AgentCall& call) {
       return view_request(api_of(wire.dialect), request_body(wire, call), TokenRule())
@@ -59,7 +62,7 @@ TEST(RequestBodyTest, EqualCallsGiveEqualBytes) {
 }
 
 TEST(AgentWireTest, TheWireReadersUnderstandWhatAgentsSend) {
-  for (const char* harness : {"claude-code", "opencode", "mini-swe-agent", "openai-sdk"}) {
+  for (const char* harness : {"claude-code", "opencode", "codex", "mini-swe-agent", "openai-sdk"}) {
     const AgentWire wire = wire_of(harness);
     const sim::AgentCall call = call_of({{1, 1'000}, {2, 3'000}});
     const Result<wire::RequestFacts> facts = wire::read_request(wire.dialect,
