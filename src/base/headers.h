@@ -4,6 +4,7 @@
 // Pure; a value type. Names compare without case. Lookups are linear: a request has some twenty
 // fields.
 #pragma once
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -23,6 +24,7 @@ class Headers {
  public:
   Headers() = default;
 
+  void reserve(std::size_t count) { fields_.reserve(count); }
   void add(std::string_view name,
            std::string_view value);  // At the end, even if there is one already.
   void set(std::string_view name,

@@ -20,6 +20,7 @@ std::string_view trim(std::string_view text) {
 }
 
 bool iequals(std::string_view left, std::string_view right) {
+  if (left.size() != right.size()) return false;
   return std::ranges::equal(left, right, [](char a, char b) { return lower(a) == lower(b); });
 }
 

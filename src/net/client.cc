@@ -24,21 +24,34 @@ constexpr std::size_t kWriteBytes = std::size_t{64} * 1024;
 constexpr int kInterimAnswersMax = 16;
 constexpr Micros kLastWordWithin = 50ms;  // For an answer already under way when a write fails.
 
+bool is_framing(std::string_view name) {
+  return iequals(name, "Transfer-Encoding") || iequals(name, "Connection") ||
+         iequals(name, "Keep-Alive") || iequals(name, "Expect");
+}
+
 // The head as it goes to the upstream: fields in their order, framing ours.
 std::string request_bytes(const RequestHead& head, const Url& upstream, std::size_t body_bytes) {
-  RequestHead out(head.method, head.target);
-  if (!head.headers.has("Host")) out.headers.add("Host", upstream.authority());
-  for (const Header& field : head.headers.all()) out.headers.add(field.name, field.value);
-  for (const char* name : {"Transfer-Encoding", "Connection", "Keep-Alive", "Expect"}) {
-    out.headers.remove(name);
+  const std::string length = std::to_string(body_bytes);
+  const std::string host = upstream.authority();
+  bool host_said = head.headers.has("Host");
+  bool length_said = head.headers.has("Content-Length");
+  std::string out = request_line(head.method, head.target);
+  if (!host_said) append_field(out, "Host", host);
+  for (const Header& field : head.headers.all()) {
+    if (is_framing(field.name)) continue;
+    if (iequals(field.name, "Host")) {
+      if (std::exchange(host_said, false)) append_field(out, field.name, host);
+    } else if (iequals(field.name, "Content-Length")) {
+      if (std::exchange(length_said, false)) append_field(out, field.name, length);
+    } else {
+      append_field(out, field.name, field.value);
+    }
   }
-  out.headers.set("Host", upstream.authority());
   const bool has_body = body_bytes > 0 || head.method == "POST" || head.method == "PUT" ||
                         head.method == "PATCH";
-  if (has_body || out.headers.has("Content-Length")) {
-    out.headers.set("Content-Length", std::to_string(body_bytes));
-  }
-  return to_bytes(out);
+  if (has_body && !head.headers.has("Content-Length")) append_field(out, "Content-Length", length);
+  out += "\r\n";
+  return out;
 }
 
 }  // namespace
@@ -110,7 +123,8 @@ struct ClientExchange::State : std::enable_shared_from_this<ClientExchange::Stat
   Progress progress = Progress::not_sent;
   BodyFraming framing;  // Of the answer.
   ChunkDecoder decoder;
-  std::uint64_t left = 0;  // With BodyKind::length: bytes to come.
+  std::optional<Error> failure;  // Of the decoder: told once the bytes before it were given.
+  std::uint64_t left = 0;        // With BodyKind::length: bytes to come.
   bool reused = false;
   bool replayed = false;
   bool request_complete = false;  // The upstream was given the whole request.
@@ -303,13 +317,19 @@ void ClientExchange::State::end_body() {
 
 // What the input holds of the body; 0: nothing yet, or the body has ended (see progress).
 Result<std::size_t> ClientExchange::State::take_bytes(std::span<char> buffer) {
-  while (!connection->input().empty()) {
-    std::string_view there = connection->input().substr(0, buffer.size());
+  if (failure) return std::unexpected(*failure);
+  std::size_t filled = 0;
+  bool ended = false;
+  while (!ended && filled < buffer.size() && !connection->input().empty()) {
+    std::string_view there = connection->input().substr(0, buffer.size() - filled);
     std::size_t consumed = there.size();
-    bool ended = false;
     if (framing.kind == BodyKind::chunked) {
       const auto step = decoder.step(there);
-      if (!step) return std::unexpected(step.error());
+      if (!step) {
+        failure = step.error();
+        if (filled == 0) return std::unexpected(*failure);
+        break;  // What came before goes first.
+      }
       there = step->data;
       consumed = step->consumed;
       ended = step->ended;
@@ -319,12 +339,12 @@ Result<std::size_t> ClientExchange::State::take_bytes(std::span<char> buffer) {
       left -= consumed;
       ended = left == 0;
     }
-    std::ranges::copy(there, buffer.begin());
+    std::ranges::copy(there, buffer.begin() + static_cast<std::ptrdiff_t>(filled));
+    filled += there.size();
     connection->consume(consumed);
-    if (ended) end_body();
-    if (ended || !there.empty()) return there.size();
   }
-  return 0;
+  if (ended) end_body();
+  return filled;
 }
 
 Task<Result<std::size_t>> ClientExchange::State::read_some(std::span<char> buffer, Micros silence) {
@@ -387,6 +407,13 @@ Task<Result<ResponseHead>> ClientExchange::read_head(Micros within) {
 Task<Result<std::size_t>> ClientExchange::read_some(std::span<char> buffer, Micros silence) {
   const std::shared_ptr<State> state = state_;
   co_return co_await state->read_some(buffer, silence);
+}
+
+Result<std::size_t> ClientExchange::read_ready(std::span<char> buffer) {
+  if (state_->progress != Progress::answering || !state_->connection) return 0;
+  Result<std::size_t> taken = state_->take_bytes(buffer);
+  if (!taken) state_->release();
+  return taken;
 }
 
 const BodyFraming& ClientExchange::body_framing() const { return state_->framing; }

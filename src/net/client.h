@@ -88,6 +88,10 @@ class ClientExchange {
   // `buffer` is not empty and stays valid until the end.
   [[nodiscard]] Task<Result<std::size_t>> read_some(std::span<char> buffer, Micros silence);
 
+  // The same without waiting: what is here already, or 0, which says nothing about the end. Errors:
+  // protocol.
+  [[nodiscard]] Result<std::size_t> read_ready(std::span<char> buffer);
+
   // Gives up: closes the connection now. Whoever waits in this exchange gets `cancelled`. May be
   // called from a callback, at any time, more than once.
   void close();

@@ -2,12 +2,19 @@
 
 #include <algorithm>
 #include <boost/asio/error.hpp>
+#include <cstring>
 #include <utility>
 
 #include "base/assert.h"
 #include "net/stream_over.h"
 
 namespace hg::net {
+
+namespace {
+
+constexpr std::size_t kDrainBytes = std::size_t{16} * 1024;
+
+}  // namespace
 
 std::string to_text(const asio::ip::tcp::endpoint& endpoint) {
   const std::string address = endpoint.address().to_string();
@@ -24,20 +31,25 @@ void InputBuffer::consume(std::size_t count) {
 
 std::span<char> InputBuffer::prepare(std::size_t count) {
   const std::size_t held = end_ - begin_;
-  if (begin_ > 0 && bytes_.size() - end_ < count) {
-    std::copy(bytes_.begin() + static_cast<std::ptrdiff_t>(begin_),
-              bytes_.begin() + static_cast<std::ptrdiff_t>(end_), bytes_.begin());
+  if (size_ - end_ < count) {
+    std::unique_ptr<char[]> larger;
+    if (size_ < held + count) {
+      size_ = held + count;
+      larger = std::make_unique_for_overwrite<char[]>(size_);
+    }
+    char* const to = larger ? larger.get() : bytes_.get();
+    if (held > 0) std::memmove(to, bytes_.get() + begin_, held);
+    if (larger) bytes_ = std::move(larger);
     begin_ = 0;
     end_ = held;
   }
-  if (bytes_.size() - end_ < count) bytes_.resize(end_ + count);
-  return {bytes_.data() + end_, count};
+  return {bytes_.get() + end_, count};
 }
 
 void InputBuffer::release_if_empty() {
   if (begin_ != end_) return;
-  std::vector<char>().swap(bytes_);
-  begin_ = end_ = 0;
+  bytes_.reset();
+  size_ = begin_ = end_ = 0;
 }
 
 // ---- Connection ------------------------------------------------------------------------------
@@ -45,19 +57,30 @@ void InputBuffer::release_if_empty() {
 Connection::Connection(const Executor& executor, std::unique_ptr<Stream> stream)
     : stream_(std::move(stream)), readable_(executor), written_(executor) {}
 
+std::size_t Connection::read_now(std::span<char> into) {
+  if (read_pending_ || closed_ || input_end_ || !input().empty()) return 0;
+  return stream_->read_now(into);
+}
+
 void Connection::start_read(std::size_t bytes) {
   if (read_pending_ || closed_ || input_end_) return;
   read_pending_ = true;
   const std::span<char> room = input_.prepare(bytes);
-  stream_->read_some(
-      room, [self = shared_from_this()](const boost::system::error_code& code, std::size_t count) {
-        self->read_done(code, count);
-      });
+  auto done = [self = shared_from_this(), bytes](const boost::system::error_code& code,
+                                                 std::size_t count) {
+    self->read_done(code, count, bytes);
+  };
+  stream_->read_some(room, std::move(done));
 }
 
-void Connection::read_done(const boost::system::error_code& code, std::size_t count) {
+void Connection::read_done(const boost::system::error_code& code, std::size_t count,
+                           std::size_t room) {
   read_pending_ = false;
   input_.commit(count);
+  // Reads that wait long have little room, to hold little memory: what does not fit is there now.
+  if (!code && count == room && room < kDrainBytes) {
+    input_.commit(stream_->read_now(input_.prepare(kDrainBytes)));
+  }
   if (code && !input_end_) {
     ended_cleanly_ = code == asio::error::eof;
     input_end_ = to_error(code, "reading");
@@ -96,6 +119,16 @@ Task<Result<void>> Connection::write(Stream::Parts parts, Micros within) {
   if (input_end_ && !ended_cleanly_) co_return std::unexpected(*input_end_);
   if (write_code_) co_return std::unexpected(to_error(write_code_, "writing"));
   HG_ASSERT(!write_pending_);
+  // Nearly always the socket's buffer takes all of it.
+  std::size_t gone = stream_->write_now(parts);
+  bool all = true;
+  for (std::string_view& part : parts) {
+    const std::size_t of_this = std::min(gone, part.size());
+    part.remove_prefix(of_this);
+    gone -= of_this;
+    all = all && part.empty();
+  }
+  if (all) co_return Result<void>();
   write_pending_ = true;
   written_.reset();
   auto done = [self](const boost::system::error_code& code, std::size_t) {

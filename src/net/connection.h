@@ -12,7 +12,6 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "base/result.h"
 #include "base/time.h"
@@ -24,7 +23,7 @@ namespace hg::net {
 // Bytes read and not yet used, in one piece.
 class InputBuffer {
  public:
-  [[nodiscard]] std::string_view view() const { return {bytes_.data() + begin_, end_ - begin_}; }
+  [[nodiscard]] std::string_view view() const { return {bytes_.get() + begin_, end_ - begin_}; }
   void consume(std::size_t count);
   // Room for `count` more bytes after those that are there. Moves them: no view survives.
   [[nodiscard]] std::span<char> prepare(std::size_t count);
@@ -33,7 +32,8 @@ class InputBuffer {
   void release_if_empty();
 
  private:
-  std::vector<char> bytes_;
+  std::unique_ptr<char[]> bytes_;  // Not a vector: nobody needs zeros.
+  std::size_t size_ = 0;           // Of bytes_.
   std::size_t begin_ = 0;
   std::size_t end_ = 0;
 };
@@ -45,6 +45,10 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // ---- Input. Views are valid until the next call that reads.
   [[nodiscard]] std::string_view input() const { return input_.view(); }
   void consume(std::size_t count) { input_.consume(count); }
+
+  // Reads into `into` what is there, past the input, without waiting; 0 while a read is pending or
+  // bytes are in the input, which come first.
+  [[nodiscard]] std::size_t read_now(std::span<char> into);
 
   // Starts a read of at most `bytes` unless one is pending or the input has ended.
   void start_read(std::size_t bytes);
@@ -78,7 +82,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   [[nodiscard]] std::string peer() const { return stream_->peer(); }
 
  private:
-  void read_done(const boost::system::error_code& code, std::size_t count);
+  void read_done(const boost::system::error_code& code, std::size_t count, std::size_t room);
 
   std::unique_ptr<Stream> stream_;
   InputBuffer input_;

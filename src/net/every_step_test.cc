@@ -25,6 +25,8 @@ struct Carrier<TestStream> {
   static void shutdown_send(TestStream& stream) { stream.close(); }
   static void close(TestStream& stream) { stream.close(); }
   static void reset(TestStream& stream) { stream.close(); }
+  static std::size_t read_now(TestStream&, std::span<char>) { return 0; }
+  static std::size_t write_now(TestStream&, const Stream::Parts&) { return 0; }
   static bool is_stale(TestStream&) { return false; }
   static std::string peer(const TestStream&) { return "test"; }
 };

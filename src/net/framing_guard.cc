@@ -47,6 +47,7 @@ std::optional<int> parse_version(std::string_view text) {
 }
 
 Result<void> parse_fields(std::string_view rest, Headers& headers) {
+  headers.reserve(std::min(kFieldsMax, static_cast<std::size_t>(std::ranges::count(rest, '\n'))));
   std::size_t count = 0;
   for (;;) {
     const std::string_view line = take_line(rest);

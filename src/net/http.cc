@@ -25,12 +25,7 @@ void append_clean(std::string& out, std::string_view text) {
 }
 
 void append_fields(std::string& out, const Headers& headers) {
-  for (const Header& field : headers.all()) {
-    append_clean(out, field.name);
-    out += ": ";
-    append_clean(out, field.value);
-    out += "\r\n";
-  }
+  for (const Header& field : headers.all()) append_field(out, field.name, field.value);
   out += "\r\n";
 }
 
@@ -101,6 +96,22 @@ std::string_view standard_reason(int status) {
     case 529: return "Overloaded";
     default: return "";
   }
+}
+
+std::string request_line(std::string_view method, std::string_view target) {
+  std::string out;
+  append_clean(out, method);
+  out += ' ';
+  append_clean(out, target);
+  out += " HTTP/1.1\r\n";
+  return out;
+}
+
+void append_field(std::string& out, std::string_view name, std::string_view value) {
+  append_clean(out, name);
+  out += ": ";
+  append_clean(out, value);
+  out += "\r\n";
 }
 
 std::string to_bytes(const RequestHead& head) {

@@ -56,6 +56,11 @@ struct BodyFraming {
 [[nodiscard]] std::string to_bytes(const RequestHead& head);
 [[nodiscard]] std::string to_bytes(const ResponseHead& head);
 
+// The pieces of a request's head, for those who write one as they go: its first line (HTTP/1.1),
+// and a field.
+[[nodiscard]] std::string request_line(std::string_view method, std::string_view target);
+void append_field(std::string& out, std::string_view name, std::string_view value);
+
 // Removes what concerns one connection only (RFC 9110, 7.6.1): Connection and the fields that it
 // names, Keep-Alive, Proxy-Connection, Proxy-Authorization, Proxy-Authenticate, TE, Trailer,
 // Transfer-Encoding, Upgrade. Content-Length, Expect and all others stay.

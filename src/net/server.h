@@ -57,14 +57,15 @@ class ServerExchange {
   virtual void on_gone(std::function<void()> gone) = 0;
   [[nodiscard]] virtual bool gone() const = 0;
 
-  // Sends the head at once, alone. Its fields go out as given, except for framing, which belongs to
-  // the connection: Transfer-Encoding, Connection and Keep-Alive are removed and set anew;
-  // Content-Length is kept in its place where it is right, else set or removed. `body`: none,
-  // of_length(n) or chunked (length unknown: chunked to HTTP/1.1, until close to HTTP/1.0). To a
-  // HEAD request, fields are those of the answer to a GET, and no body follows; send_some is a
-  // no-op then. Errors of all sends: closed (client gone), timed_out (client takes nothing),
-  // cancelled (aborted).
-  [[nodiscard]] virtual Task<Result<void>> send_head(ResponseHead head, BodyFraming body) = 0;
+  // Sends the head at once, together with `first`, the bytes of the body that are there already.
+  // Its fields go out as given, except for framing, which belongs to the connection:
+  // Transfer-Encoding, Connection and Keep-Alive are removed and set anew; Content-Length is kept
+  // in its place where it is right, else set or removed. `body`: none, of_length(n) or chunked
+  // (length unknown: chunked to HTTP/1.1, until close to HTTP/1.0). To a HEAD request, fields are
+  // those of the answer to a GET, and no body follows; send_some is a no-op then. Errors of all
+  // sends: closed (client gone), timed_out (client takes nothing), cancelled (aborted).
+  [[nodiscard]] virtual Task<Result<void>> send_head(ResponseHead head, BodyFraming body,
+                                                     std::string_view first = {}) = 0;
 
   // Sends payload bytes, returns when the kernel took them all: a slow reader slows the caller.
   // `bytes` stays valid until then.

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <span>
 #include <utility>
 
 #include "base/assert.h"
@@ -76,13 +77,16 @@ Task<Result<std::string>> Exchange::read_body(std::size_t bytes_max) {
 
 Task<Result<std::string>> Exchange::read_length(std::uint64_t length) {
   std::string body;
-  body.reserve(length);
+  const auto leave_as_is = [](char*, std::size_t size) { return size; };
+  body.resize_and_overwrite(length, leave_as_is);  // Pages are touched as bytes come.
+  std::span<char> room = body;
   for (;;) {
-    const std::string_view there = connection_->input();
-    const std::size_t take = std::min<std::size_t>(length - body.size(), there.size());
-    body += there.substr(0, take);
-    connection_->consume(take);
-    if (body.size() == length) break;
+    const std::string_view there = connection_->input().substr(0, room.size());
+    std::ranges::copy(there, room.begin());
+    connection_->consume(there.size());
+    room = room.subspan(there.size());
+    room = room.subspan(connection_->read_now(room));
+    if (room.empty()) break;
     const auto more = co_await connection_->more(kChunkBytes, config_.body_silence);
     if (!more) {
       gone_ = gone_ || connection_->input_ended();
@@ -167,26 +171,34 @@ Task<Result<void>> Exchange::write(std::string_view first, std::string_view seco
   co_return co_await connection_->write(parts, config_.write_silence);
 }
 
-Task<Result<void>> Exchange::send_head(ResponseHead head, BodyFraming body) {
+Task<Result<void>> Exchange::send_head(ResponseHead head, BodyFraming body,
+                                       std::string_view first) {
   const std::string bytes = prepare_head(std::move(head), body);
-  co_return co_await write(bytes);
+  co_return co_await send_bytes(bytes, first);
 }
 
 Task<Result<void>> Exchange::send_some(std::string_view bytes) {
   HG_ASSERT(head_sent_ && !finished_);
-  if (bytes.empty() || bodiless_) co_return Result<void>();
-  if (framing_.kind == BodyKind::chunked) {
-    const std::string prefix = chunk_prefix(bytes.size());
+  co_return co_await send_bytes({}, bytes);
+}
+
+// Framed bytes of the body, in one write with the head, if there is one.
+Task<Result<void>> Exchange::send_bytes(std::string_view head, std::string_view bytes) {
+  if (bodiless_) bytes = {};
+  if (head.empty() && bytes.empty()) co_return Result<void>();
+  if (framing_.kind == BodyKind::chunked && !bytes.empty()) {
+    std::string prefix(head);
+    prefix += chunk_prefix(bytes.size());
     co_return co_await write(prefix, bytes, "\r\n");
   }
-  if (framing_.kind != BodyKind::until_close) {
+  if (framing_.kind == BodyKind::length) {
     if (bytes.size() > left_) {
       abort();
       co_return fail(Errc::protocol, "an answer longer than its Content-Length");
     }
     left_ -= bytes.size();
   }
-  co_return co_await write(bytes);
+  co_return co_await write(head, bytes);
 }
 
 Task<Result<void>> Exchange::finish() {

@@ -31,7 +31,8 @@ class Exchange final : public ServerExchange {
   [[nodiscard]] Task<Result<std::string>> read_body(std::size_t bytes_max) override;
   void on_gone(std::function<void()> gone) override;
   [[nodiscard]] bool gone() const override { return gone_; }
-  [[nodiscard]] Task<Result<void>> send_head(ResponseHead head, BodyFraming body) override;
+  [[nodiscard]] Task<Result<void>> send_head(ResponseHead head, BodyFraming body,
+                                             std::string_view first) override;
   [[nodiscard]] Task<Result<void>> send_some(std::string_view bytes) override;
   [[nodiscard]] Task<Result<void>> finish() override;
   void abort() override;
@@ -54,6 +55,7 @@ class Exchange final : public ServerExchange {
   void body_is_done();
   void watch();
   std::string prepare_head(ResponseHead head, BodyFraming body);
+  [[nodiscard]] Task<Result<void>> send_bytes(std::string_view head, std::string_view bytes);
   [[nodiscard]] Task<Result<void>> write(std::string_view first, std::string_view second = {},
                                          std::string_view third = {});
   [[nodiscard]] Task<Result<std::string>> read_length(std::uint64_t length);

@@ -26,6 +26,11 @@ class Stream {
   // peer ended in an orderly way.
   virtual void read_some(std::span<char> into, Done done) = 0;
 
+  // Reads or writes what goes at once, without waiting, and answers how many bytes went: 0 also
+  // when the stream has ended or failed, which the calls with `done` will tell.
+  [[nodiscard]] virtual std::size_t read_now(std::span<char> into) = 0;
+  [[nodiscard]] virtual std::size_t write_now(const Parts& parts) = 0;
+
   // Writes all parts, in order. They stay valid until `done`.
   virtual void write(const Parts& parts, Done done) = 0;
 

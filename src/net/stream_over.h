@@ -4,7 +4,9 @@
 // How a carrier is ended differs from carrier to carrier: `Carrier<S>` knows.
 #pragma once
 #include <sys/socket.h>
+#include <sys/uio.h>
 
+#include <array>
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/local/stream_protocol.hpp>
@@ -13,6 +15,8 @@
 #include <boost/asio/write.hpp>
 #include <cerrno>
 #include <memory>
+#include <span>
+#include <tuple>
 #include <utility>
 
 #include "net/stream.h"
@@ -43,6 +47,22 @@ struct Carrier<asio::basic_stream_socket<Protocol, SocketExecutor>> {
     socket.set_option(asio::socket_base::linger(true, 0), ignored);
     socket.close(ignored);
   }
+  static std::size_t read_now(Socket& socket, std::span<char> into) {
+    const ssize_t count = ::recv(socket.native_handle(), into.data(), into.size(), MSG_DONTWAIT);
+    return count < 0 ? 0 : static_cast<std::size_t>(count);
+  }
+  static std::size_t write_now(Socket& socket, const Stream::Parts& parts) {
+    std::array<iovec, std::tuple_size_v<Stream::Parts>> pieces{};
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      pieces[i].iov_base = const_cast<char*>(parts[i].data());
+      pieces[i].iov_len = parts[i].size();
+    }
+    msghdr message{};
+    message.msg_iov = pieces.data();
+    message.msg_iovlen = pieces.size();
+    const ssize_t count = ::sendmsg(socket.native_handle(), &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+    return count < 0 ? 0 : static_cast<std::size_t>(count);
+  }
   static bool is_stale(Socket& socket) {
     char byte = 0;
     const ssize_t count = ::recv(socket.native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
@@ -68,6 +88,9 @@ struct Carrier<asio::ssl::stream<Below>> {
   static void shutdown_send(Tls& tls) { Carrier<Below>::shutdown_send(tls.next_layer()); }
   static void close(Tls& tls) { Carrier<Below>::close(tls.next_layer()); }
   static void reset(Tls& tls) { Carrier<Below>::reset(tls.next_layer()); }
+  // Nothing of a TLS stream goes at once: a read may have to write, and the other way round.
+  static std::size_t read_now(Tls&, std::span<char>) { return 0; }
+  static std::size_t write_now(Tls&, const Stream::Parts&) { return 0; }
   // Bytes may be there without meaning anything (session tickets): only the pending read knows.
   static bool is_stale(Tls&) { return false; }
   static std::string peer(const Tls& tls) { return Carrier<Below>::peer(tls.next_layer()); }
@@ -88,6 +111,13 @@ class StreamOver final : public Stream {
       buffers[i] = asio::const_buffer(parts[i].data(), parts[i].size());
     }
     asio::async_write(carrier_, buffers, std::move(done));
+  }
+
+  std::size_t read_now(std::span<char> into) override {
+    return Carrier<S>::read_now(carrier_, into);
+  }
+  std::size_t write_now(const Parts& parts) override {
+    return Carrier<S>::write_now(carrier_, parts);
   }
 
   void shutdown_send() override { Carrier<S>::shutdown_send(carrier_); }
