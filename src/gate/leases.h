@@ -46,8 +46,15 @@ class Leases {
   [[nodiscard]] const StringMap<Lease>& all() const { return leases_; }
 
  private:
+  struct ByDeadline {
+    bool operator()(const Lease* left, const Lease* right) const {
+      if (left->deadline != right->deadline) return left->deadline < right->deadline;
+      return left->id < right->id;
+    }
+  };
+
   StringMap<Lease> leases_;
-  std::set<std::pair<Instant, std::string>> deadlines_;
+  std::set<const Lease*, ByDeadline> deadlines_;
   StringMap<std::int64_t> by_shim_;  // Leases of each; none of it is 0.
   Tokens sum_ = 0;
 };
@@ -60,8 +67,16 @@ class EndedIds {
   [[nodiscard]] std::size_t size() const { return ids_.size(); }
 
  private:
+  using Id = std::pair<const std::string, Instant>;  // And until when it is remembered.
+  struct ByTime {
+    bool operator()(const Id* left, const Id* right) const {
+      if (left->second != right->second) return left->second < right->second;
+      return left->first < right->first;
+    }
+  };
+
   StringMap<Instant> ids_;
-  std::set<std::pair<Instant, std::string>> by_time_;
+  std::set<const Id*, ByTime> by_time_;
 };
 
 }  // namespace hg::gate

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <map>
 #include <string>
 #include <utility>
 
@@ -13,6 +12,7 @@
 #include "gate/limits.h"
 #include "gate/queue.h"
 #include "gate/shims.h"
+#include "gate/string_map.h"
 #include "gate/timeline.h"
 #include "gate/windows.h"
 
@@ -76,7 +76,7 @@ struct Pool::State {
   Instant paused_until;
   Instant probe_at;  // While paused: the next call may pass then.
   WindowRing windows;
-  std::map<std::string, WindowRing> aliases;
+  StringMap<WindowRing> aliases;
 
   // The head as of the last operation, and the moment from which on it is (or was) admissible:
   // nothing while it waits for in-flight tokens, whose moment nobody knows.
@@ -170,8 +170,11 @@ void Pool::State::drop_waiter(std::string_view id, Leaving why, Instant now) {
 }
 
 std::array<Window*, 2> Pool::State::windows_of(const std::string& alias, Instant now) {
-  const bool known = aliases.contains(alias) || aliases.size() < kAliasesMax;
-  return {&windows.at(now), &aliases[known ? alias : "other"].at(now)};
+  auto found = aliases.find(alias);
+  if (found == aliases.end()) {
+    found = aliases.try_emplace(aliases.size() < kAliasesMax ? alias : "other").first;
+  }
+  return {&windows.at(now), &found->second.at(now)};
 }
 
 // --- The decision --------------------------------------------------------------------------------
@@ -621,6 +624,8 @@ PoolView Pool::view(Instant store_now) const {
     view.shims.push_back(
         {name, now - shim.seen_at, s.shims.share_ppm(name, now), shim.withheld_ppm != 0});
   }
+  std::ranges::sort(view.aliases, {}, &AliasView::alias);
+  std::ranges::sort(view.shims, {}, &ShimView::shim);
   return view;
 }
 

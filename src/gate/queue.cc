@@ -25,8 +25,8 @@ void Queue::add(Waiter waiter) {
   const Waiter* added = owned.get();
   const bool is_new = waiters_.emplace(added->rank.id, std::move(owned)).second;
   HG_ASSERT(is_new);
-  order_.insert(added);
-  deadlines_.insert(added);
+  order_.insert(by_rank(*added));
+  deadlines_.insert(by_deadline(*added));
   sums_.count += 1;
   sums_.charge += added->charge;
   sums_.estimate += added->estimate;
@@ -34,7 +34,7 @@ void Queue::add(Waiter waiter) {
   Line& line = lines_[added->shim];
   line.waiters += 1;
   hide_front(line);
-  line.reserving.insert(added);
+  line.reserving.insert(by_rank(*added));
   show_front(line);
 }
 
@@ -44,19 +44,20 @@ const Waiter* Queue::find(std::string_view id) const {
 }
 
 Waiter Queue::take(std::string_view id) {
-  Waiter& waiter = at(id);
+  const auto owner = waiters_.find(id);
+  HG_ASSERT(owner != waiters_.end());
+  const Waiter& waiter = *owner->second;
   const auto line = lines_.find(waiter.shim);
   hide_front(line->second);
-  line->second.reserving.erase(&waiter);
+  line->second.reserving.erase(by_rank(waiter));
   show_front(line->second);
   if (--line->second.waiters == 0) lines_.erase(line);
-  order_.erase(&waiter);
-  deadlines_.erase(&waiter);
+  order_.erase(by_rank(waiter));
+  deadlines_.erase(by_deadline(waiter));
   sums_.count -= 1;
   sums_.charge -= waiter.charge;
   sums_.estimate -= waiter.estimate;
   sums_.output -= waiter.output;
-  const auto owner = waiters_.find(id);
   Waiter taken = std::move(*owner->second);
   waiters_.erase(owner);
   return taken;
@@ -64,9 +65,10 @@ Waiter Queue::take(std::string_view id) {
 
 void Queue::set_deadline(std::string_view id, Instant deadline) {
   Waiter& waiter = at(id);
-  deadlines_.erase(&waiter);
+  if (waiter.deadline == deadline) return;
+  deadlines_.erase(by_deadline(waiter));
   waiter.deadline = deadline;
-  deadlines_.insert(&waiter);
+  deadlines_.insert(by_deadline(waiter));
 }
 
 void Queue::set_reserves(std::string_view id, bool reserves) {
@@ -76,9 +78,9 @@ void Queue::set_reserves(std::string_view id, bool reserves) {
   hide_front(line);
   waiter.reserves = reserves;
   if (reserves) {
-    line.reserving.insert(&waiter);
+    line.reserving.insert(by_rank(waiter));
   } else {
-    line.reserving.erase(&waiter);
+    line.reserving.erase(by_rank(waiter));
   }
   show_front(line);
 }
@@ -91,24 +93,32 @@ void Queue::set_alive(std::string_view shim, bool alive) {
   show_front(found->second);
 }
 
-const Waiter* Queue::head() const { return fronts_.empty() ? nullptr : *fronts_.begin(); }
+const Waiter* Queue::head() const { return fronts_.empty() ? nullptr : fronts_.begin()->waiter; }
 
 std::int64_t Queue::before(const Rank& rank) const {
+  if (const Waiter* waiting = find(rank.id); waiting != nullptr && waiting->rank == rank) {
+    return static_cast<std::int64_t>(order_.order_of_key(by_rank(*waiting)));
+  }
   Waiter probe;
   probe.rank = rank;
-  return static_cast<std::int64_t>(order_.order_of_key(&probe));
+  return static_cast<std::int64_t>(order_.order_of_key(by_rank(probe)));
 }
 
 const Waiter* Queue::expired(Instant now) const {
-  if (deadlines_.empty() || (*deadlines_.begin())->deadline > now) return nullptr;
-  return *deadlines_.begin();
+  if (deadlines_.empty() || deadlines_.begin()->key > now.since_zero) return nullptr;
+  return deadlines_.begin()->waiter;
 }
 
 std::optional<Instant> Queue::next_deadline() const {
   if (deadlines_.empty()) return std::nullopt;
-  return (*deadlines_.begin())->deadline;
+  return deadlines_.begin()->waiter->deadline;
 }
 
-std::vector<const Waiter*> Queue::in_order() const { return {order_.begin(), order_.end()}; }
+std::vector<const Waiter*> Queue::in_order() const {
+  std::vector<const Waiter*> waiters;
+  waiters.reserve(waiters_.size());
+  for (const Entry& entry : order_) waiters.push_back(entry.waiter);
+  return waiters;
+}
 
 }  // namespace hg::gate

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <ext/pb_ds/assoc_container.hpp>
 #include <ext/pb_ds/tree_policy.hpp>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <set>
@@ -74,25 +75,27 @@ class Queue {
   [[nodiscard]] std::vector<const Waiter*> in_order() const;
 
  private:
-  struct ByRank {
-    bool operator()(const Waiter* left, const Waiter* right) const {
-      return left->rank < right->rank;
+  // A waiter under what it is sorted by, its score or its deadline; ties by id. The key stands here
+  // once more so that a search seldom has to look at the waiters themselves.
+  struct Entry {
+    Micros key;
+    const Waiter* waiter = nullptr;
+
+    friend bool operator<(const Entry& left, const Entry& right) {
+      if (left.key != right.key) return left.key < right.key;
+      return left.waiter->rank.id < right.waiter->rank.id;
     }
   };
-  struct ByDeadline {
-    bool operator()(const Waiter* left, const Waiter* right) const {
-      if (left->deadline != right->deadline) return left->deadline < right->deadline;
-      return left->rank.id < right->rank.id;
-    }
-  };
+  static Entry by_rank(const Waiter& waiter) { return {waiter.rank.score, &waiter}; }
+  static Entry by_deadline(const Waiter& waiter) { return {waiter.deadline.since_zero, &waiter}; }
+
   struct Line {
-    std::set<const Waiter*, ByRank> reserving;
-    std::int64_t waiters = 0;  // Of this shim, with those that reserve nothing.
+    std::set<Entry> reserving;  // By rank.
+    std::int64_t waiters = 0;   // Of this shim, with those that reserve nothing.
     bool alive = true;
   };
   // A tree that also knows the position of each entry.
-  using Order = __gnu_pbds::tree<const Waiter*, __gnu_pbds::null_type, ByRank,
-                                 __gnu_pbds::rb_tree_tag,
+  using Order = __gnu_pbds::tree<Entry, __gnu_pbds::null_type, std::less<>, __gnu_pbds::rb_tree_tag,
                                  __gnu_pbds::tree_order_statistics_node_update>;
 
   Waiter& at(std::string_view id);
@@ -100,10 +103,10 @@ class Queue {
   void show_front(const Line& line);
 
   StringMap<std::unique_ptr<Waiter>> waiters_;
-  Order order_;
-  std::set<const Waiter*, ByDeadline> deadlines_;
-  StringMap<Line> lines_;                   // By shim; those with waiters.
-  std::set<const Waiter*, ByRank> fronts_;  // First reserving waiter of each living line.
+  Order order_;                // By rank.
+  std::set<Entry> deadlines_;  // By deadline.
+  StringMap<Line> lines_;      // By shim; those with waiters.
+  std::set<Entry> fronts_;     // By rank: the first reserving waiter of each living line.
   Sums sums_;
 };
 

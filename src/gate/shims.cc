@@ -11,15 +11,22 @@ Shims::Shim& Shims::touch(std::string_view name, Instant now) {
   if (found == shims_.end()) {
     found = shims_.emplace(std::string(name), Shim{}).first;
     found->second.name = found->first;
-  } else {
-    (found->second.live ? live_ : dead_).erase({found->second.seen_at, found->first});
+    live_.emplace(now, found->first);
+  } else if (!found->second.live || found->second.seen_at != now) {
+    move_to(live_, found->second.live ? live_ : dead_, found->second, now);
   }
   Shim& shim = found->second;
   give_back(shim);
   shim.seen_at = now;
   shim.live = true;
-  live_.emplace(now, shim.name);
   return shim;
+}
+
+// Keeps the entry's memory: every call moves one.
+void Shims::move_to(BySeen& to, BySeen& from, const Shim& shim, Instant seen_at) {
+  auto entry = from.extract({shim.seen_at, shim.name});
+  entry.value().first = seen_at;
+  to.insert(std::move(entry));
 }
 
 void Shims::admitted(std::string_view name, Instant now) {

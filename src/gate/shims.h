@@ -7,7 +7,6 @@
 // vanished. Pure. Thread-safety: none. Every operation costs O(log n).
 #pragma once
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -15,6 +14,7 @@
 #include <vector>
 
 #include "base/time.h"
+#include "gate/string_map.h"
 #include "gate/windows.h"
 
 namespace hg::gate {
@@ -60,14 +60,15 @@ class Shims {
   [[nodiscard]] std::optional<Instant> next_death() const;
   [[nodiscard]] std::optional<Instant> next_release() const;
   [[nodiscard]] std::int64_t count() const { return static_cast<std::int64_t>(shims_.size()); }
-  [[nodiscard]] const std::map<std::string, Shim, std::less<>>& all() const { return shims_; }
+  [[nodiscard]] const StringMap<Shim>& all() const { return shims_; }
 
  private:
   using BySeen = std::set<std::pair<Instant, std::string>>;
+  static void move_to(BySeen& to, BySeen& from, const Shim& shim, Instant seen_at);
 
   void give_back(Shim& shim);
 
-  std::map<std::string, Shim, std::less<>> shims_;
+  StringMap<Shim> shims_;
   BySeen live_;      // (seen_at, name) of those alive.
   BySeen dead_;      // Of the others.
   BySeen withheld_;  // (withheld_until, name).

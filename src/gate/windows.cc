@@ -61,9 +61,14 @@ void AdmissionMeter::add(Instant now) {
 }
 
 std::int64_t AdmissionMeter::count(Instant now) const {
-  AdmissionMeter later = *this;
-  later.forget(window_index(now));
-  return later.total_;
+  const std::int64_t index = window_index(now);
+  std::int64_t count = total_;
+  for (std::int64_t dropped = newest_ - kWindowsKept + 1; dropped <= index - kWindowsKept;
+       ++dropped) {
+    if (dropped > newest_) break;
+    count -= counts_[slot_of(dropped)];
+  }
+  return count;
 }
 
 }  // namespace hg::gate
