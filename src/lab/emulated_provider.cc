@@ -461,7 +461,8 @@ struct EmulatedProvider::State {
       case Fault::stream_rate_limit:
       case Fault::stream_begun:
       case Fault::stream_late:
-        act.what = view.stream ? Act::What::refuse_in_stream : Act::What::refuse;
+        act.what = view.stream && view.event_stream ? Act::What::refuse_in_stream
+                                                    : Act::What::refuse;
         if (ordered.fault == Fault::stream_begun) act.point = StreamPoint::begun;
         if (ordered.fault == Fault::stream_late) act.point = StreamPoint::late;
         break;
@@ -523,6 +524,7 @@ struct EmulatedProvider::State {
       entry.output_sent = pieces[sent_pieces].output_done;
       bytes += pieces[sent_pieces++].bytes;
     }
+    // Responses numbers its events; each has three line ends.
     const auto events = static_cast<std::size_t>(std::ranges::count(bytes, '\n') / 3);
     const std::string error = stream_error(view.api, act.shape, act.hints, cut_reply, events);
 
