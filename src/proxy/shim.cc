@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <map>
+#include <memory>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -134,6 +135,8 @@ struct Shim::State {
   net::Task<void> answer(net::ServerExchange& exchange, Instant started);
   net::Task<void> pass_free(net::ServerExchange& exchange, const Caller& caller);
   net::Task<void> pace(net::ServerExchange& exchange, const Caller& caller, Instant started);
+  net::Task<std::unique_ptr<CallSetup>> prepare(net::ServerExchange& exchange, const Caller& caller,
+                                                Instant started);
   net::Task<void> refuse(net::ServerExchange& exchange, wire::Dialect dialect, Refused why);
   net::Task<void> heartbeat();
   net::Task<void> beat_once();
@@ -538,10 +541,13 @@ void Shim::State::ask_for_usage(CallSetup& setup, const Headers& headers) const 
   setup.body = wire::apply(*edit, setup.body);
 }
 
-net::Task<void> Shim::State::pace(net::ServerExchange& exchange, const Caller& caller,
-                                  Instant started) {
-  ++stats.calls;
-  CallSetup setup;
+// Reads the call and decides all about it that is to be decided before it asks. Nothing when it was
+// refused, and answered. A coroutine of its own, because what it needs must not lie in memory for
+// as long as the call is held.
+net::Task<std::unique_ptr<CallSetup>> Shim::State::prepare(net::ServerExchange& exchange,
+                                                           const Caller& caller, Instant started) {
+  auto made = std::make_unique<CallSetup>();
+  CallSetup& setup = *made;
   setup.entry = entry_of(caller, started);
   setup.entry.id = fmt::format("{}.{}", config.id, ++sequence);
   if (parts.held >= config.queue_max || parts.body_bytes >= config.bodies_bytes_max) {
@@ -553,7 +559,7 @@ net::Task<void> Shim::State::pace(net::ServerExchange& exchange, const Caller& c
                             parts.held, parts.body_bytes / 1'000'000));
     why.retry_after = std::min(caller.harness->retry_after, caller.harness->retry_after_max);
     co_await refuse(exchange, caller.dialect, std::move(why));
-    co_return;
+    co_return nullptr;
   }
   Result<std::string> body = co_await exchange.read_body(config.body_bytes_max);
   if (!body) {
@@ -561,7 +567,7 @@ net::Task<void> Shim::State::pace(net::ServerExchange& exchange, const Caller& c
     Refused why = body_refused(body.error(), config.body_bytes_max);
     record_refused(setup.entry, nobody ? 0 : why.status, started);
     co_await refuse(exchange, caller.dialect, std::move(why));
-    co_return;
+    co_return nullptr;
   }
   setup.body = std::move(*body);
   setup.entry.bytes_in = setup.body.size();
@@ -570,7 +576,7 @@ net::Task<void> Shim::State::pace(net::ServerExchange& exchange, const Caller& c
   if (!facts) {
     record_refused(setup.entry, facts.error().status, started);
     co_await refuse(exchange, caller.dialect, std::move(facts.error()));
-    co_return;
+    co_return nullptr;
   }
   setup.facts = std::move(*facts);
   Result<std::string> pool = co_await pool_for(caller, head.headers, setup.facts.model);
@@ -581,7 +587,7 @@ net::Task<void> Shim::State::pace(net::ServerExchange& exchange, const Caller& c
     record_refused(setup.entry, 500, started);
     Refused why(500, "pool", "Headgate cannot open a pool for this call: " + error.detail);
     co_await refuse(exchange, caller.dialect, std::move(why));
-    co_return;
+    co_return nullptr;
   }
   setup.pool = std::move(*pool);
   setup.started = started;
@@ -594,7 +600,16 @@ net::Task<void> Shim::State::pace(net::ServerExchange& exchange, const Caller& c
   setup.first_byte_within = config.first_byte_within;
   setup.silence = config.silence;
   fill_setup(setup, caller, head.headers, *summary);
-  PacedCall call(parts, exchange, std::move(setup), rng.fork());
+  co_return made;
+}
+
+net::Task<void> Shim::State::pace(net::ServerExchange& exchange, const Caller& caller,
+                                  Instant started) {
+  ++stats.calls;
+  std::unique_ptr<CallSetup> setup = co_await prepare(exchange, caller, started);
+  if (!setup) co_return;
+  PacedCall call(parts, exchange, std::move(*setup), rng.fork());
+  setup.reset();
   start_heartbeat();
   co_await call.run();
 }
