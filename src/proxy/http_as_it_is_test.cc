@@ -251,6 +251,18 @@ TEST_F(HttpAsItIsTest, TheWaitsForFirstByteAndForSilenceAreTheirOwn) {
   raw_->answer = "";
   const std::string none = say(get("/v1/models"));
   EXPECT_TRUE(none.starts_with("HTTP/1.1 502 ")) << none;
+  // A call that hangs gives everything back, and the next one works.
+  const std::string body = anthropic_body(false);
+  const std::string call = fmt::format(
+      "POST /v1/messages HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\nContent-Length: "
+      "{}\r\n\r\n{}",
+      body.size(), body);
+  const std::string hung = say(call);
+  EXPECT_TRUE(hung.starts_with("HTTP/1.1 502 ")) << hung;
+  EXPECT_EQ(view().inflight, 0);
+  EXPECT_EQ(drawn(), 0);
+  raw_->answer = kOk;
+  EXPECT_TRUE(say(call).starts_with("HTTP/1.1 200 "));
 }
 
 TEST_F(HttpAsItIsTest, AnAnswerThatFallsSilentIsCut) {

@@ -11,6 +11,11 @@ namespace {
 constexpr std::size_t kBeginningMax = std::size_t{64} * 1024;  // What error classification reads.
 constexpr std::size_t kHeldMax = std::size_t{256} * 1024;  // Before a first event is given up on.
 
+// A Responses stream begins by announcing itself (response.created, response.in_progress), also
+// when the next that it says is response.failed, which Codex does not survive. That comes at once;
+// a model that thinks before it speaks is not waited for.
+constexpr Micros kAnnouncedFor = 1s;
+
 std::string_view field(const Headers& headers, std::string_view name) {
   return headers.find(name).value_or("");
 }
@@ -55,6 +60,7 @@ net::Task<Result<void>> Leg::open(const net::RequestHead& head, std::string_view
   if (!answer) co_return std::unexpected(answer.error());
   head_ = std::move(*answer);
   side_.emplace(dialect, head_);
+  announces_ = dialect == wire::Dialect::openai_responses;
   co_return Result<void>();
 }
 
@@ -95,10 +101,16 @@ std::string_view Leg::take_ready() {
 }
 
 net::Task<void> Leg::hold_first_event(Instant deadline) {
+  bool announced = false;
   for (;;) {
     const wire::ResponseReader& reader = side_->reader();
-    const bool seen = reader.first_event_seen() || reader.error_event();
-    if (seen || !side_->readable() || held_.size() >= kHeldMax) co_return;
+    if (reader.error_event() || !side_->readable() || held_.size() >= kHeldMax) co_return;
+    const bool said = reader.output_seen() || reader.complete();
+    if (reader.first_event_seen() && (said || !announces_)) co_return;
+    if (reader.first_event_seen() && !announced) {
+      announced = true;
+      deadline = std::min(deadline, clock_.now() + kAnnouncedFor);
+    }
     const Micros left = deadline - clock_.now();
     if (left <= Micros(0)) co_return;
     const std::size_t count = co_await read_more(left);

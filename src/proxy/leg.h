@@ -70,7 +70,8 @@ class Leg {
   [[nodiscard]] const SideCopy& side() const { return *side_; }
   [[nodiscard]] bool event_stream() const;
 
-  // Reads on and holds back, until the first event is whole, the stream ended or broke, `deadline`,
+  // Reads on and holds back, until the first event is whole (of a Responses stream: the first that
+  // says more than that it began, for 1 s), the stream ended or broke, `deadline`,
   // 256 KiB, or it is clear that the side copy cannot read it.
   [[nodiscard]] net::Task<void> hold_first_event(Instant deadline);
   // The same until 64 KiB, the end, or `deadline`: the body of an error.
@@ -112,6 +113,7 @@ class Leg {
   std::unique_ptr<char[]> chunk_;  // kChunkBytes.
   std::string held_;
   std::optional<wire::UsageChunkFilter> filter_;
+  bool announces_ = false;      // The dialect's first event says nothing.
   bool ended_ = false;          // The body ended as its framing says.
   bool silent_ = false;         // The last read ran out of time.
   std::optional<Error> broke_;  // It ended otherwise.

@@ -75,6 +75,87 @@ TEST_F(ShimLifeTest, AnOverloadInsideAStreamIsAnOverloadWhileNothingWentDown) {
   EXPECT_EQ(lines().at(0).at("overloads").as_int64(), 1);
 }
 
+TEST_F(ShimLifeTest, ARefusalAtTheStartOfAStreamIsAbsorbedInEveryDialect) {
+  struct Row {
+    const char* why;
+    const char* profile;
+    const char* target;
+    std::string body;
+    std::string error;
+    std::string good;
+  };
+  const Row rows[] = {
+      {"Anthropic", "anthropic", "/v1/messages", anthropic_body(true),
+       "event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\","
+       "\"message\":\"Overloaded\"}}\n\n",
+       whole(anthropic_stream())},
+      {"a gateway's chat completions", "openrouter", "/v1/chat/completions", chat_body(true),
+       ": OPENROUTER PROCESSING\n\ndata: {\"id\":\"g\",\"object\":\"chat.completion.chunk\","
+       "\"error\":{\"code\":429,\"message\":\"Rate limited\"},\"choices\":[{\"index\":0,"
+       "\"delta\":{\"content\":\"\"},\"finish_reason\":\"error\"}]}\n\n",
+       "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"Hi\"},\"finish_reason\":"
+       "\"stop\"}]}\n\ndata: [DONE]\n\n"},
+      {"Responses, which announce themselves first", "openai", "/v1/responses",
+       R"({"model":"gpt-5","stream":true,"input":"Hello"})",
+       "event: response.created\ndata: {\"type\":\"response.created\",\"response\":{\"id\":\"r\","
+       "\"status\":\"in_progress\"}}\n\nevent: response.failed\ndata: {\"type\":"
+       "\"response.failed\",\"response\":{\"id\":\"r\",\"status\":\"failed\",\"error\":{\"code\":"
+       "\"server_is_overloaded\",\"message\":\"Overloaded\"}}}\n\n",
+       "event: response.created\ndata: {\"type\":\"response.created\",\"response\":{\"id\":\"r\"}}"
+       "\n\nevent: response.completed\ndata: {\"type\":\"response.completed\",\"response\":{\"id\":"
+       "\"r\",\"usage\":{\"input_tokens\":5,\"output_tokens\":1}}}\n\n"},
+      {"Gemini", "gemini", "/v1beta/models/gemini-3-pro:streamGenerateContent?alt=sse",
+       R"({"contents":[{"role":"user","parts":[{"text":"Hello"}]}]})",
+       "data: {\"error\":{\"code\":503,\"message\":\"The model is overloaded.\",\"status\":"
+       "\"UNAVAILABLE\"}}\n\n",
+       "data: {\"candidates\":[{\"content\":{\"parts\":[{\"text\":\"Hi\"}],\"role\":\"model\"},"
+       "\"finishReason\":\"STOP\"}],\"usageMetadata\":{\"promptTokenCount\":5,"
+       "\"candidatesTokenCount\":1,\"totalTokenCount\":6}}\n\n"},
+  };
+  start();
+  std::size_t calls = 0;
+  for (const Row& row : rows) {
+    Upstream upstream = config_.upstreams[0];
+    upstream.profile = row.profile;
+    ASSERT_TRUE(shim_->set_upstream(upstream));
+    Scripted refusal = anthropic_stream();
+    refusal.pieces = {row.error};
+    Scripted good = anthropic_stream();
+    good.pieces = {row.good};
+    provider_.script = {refusal, good};
+    const auto answer = fetch(request("POST", row.target), row.body);
+    ASSERT_TRUE(answer) << row.why;
+    EXPECT_EQ(answer->body, row.good) << row.why;
+    const boost::json::object line = lines().at(calls++);
+    EXPECT_EQ(line.at("overloads").as_int64(), 1) << row.why;
+    EXPECT_EQ(line.at("outcome").as_string(), "ok") << row.why;
+  }
+}
+
+TEST_F(ShimLifeTest, AResponseThatOnlyBeganIsNotHeldForLong) {
+  Scripted thinks = anthropic_stream();
+  thinks.pieces = {
+      "event: response.created\ndata: {\"type\":\"response.created\",\"response\":{}}\n\n",
+      "event: response.completed\ndata: {\"type\":\"response.completed\",\"response\":{}}\n\n"};
+  thinks.before_piece[1] = std::make_shared<net::Event>(loop_.executor());
+  provider_.script = {thinks};
+  start();
+  RawAgent agent(loop_, shim_port_);
+  agent.write(raw_request("/v1/responses", R"({"model":"gpt-5","stream":true,"input":"Hello"})"));
+  std::string heard;
+  const Instant before = loop_.clock.now();
+  until("the announcement", [&] {
+    heard += agent.read_available();
+    return heard.find("response.created") != std::string::npos;
+  });
+  EXPECT_LT(loop_.clock.now() - before, 9s);
+  thinks.before_piece[1]->notify();
+  until("the end", [&] {
+    heard += agent.read_available();
+    return heard.find("response.completed") != std::string::npos;
+  });
+}
+
 TEST_F(ShimLifeTest, AnOverloadAfterTheFirstEventPassesAndIsCounted) {
   Scripted late = anthropic_stream();
   late.pieces[2] =
