@@ -43,6 +43,8 @@ class ServerExchange {
 
   [[nodiscard]] virtual const RequestHead& head() const = 0;
   [[nodiscard]] virtual const BodyFraming& body_framing() const = 0;  // Of the request.
+  // Hands the head's fields over: head() has none from then on.
+  [[nodiscard]] virtual Headers take_fields() = 0;
 
   // The whole request body, unchunked, at most `bytes_max`. Answers "Expect: 100-continue" first.
   // Errors: too_large (known from the length before a byte is read; answer 413 and finish; the

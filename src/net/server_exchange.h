@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "net/connection.h"
 #include "net/framing_guard.h"
@@ -28,6 +29,9 @@ class Exchange final : public ServerExchange {
 
   [[nodiscard]] const RequestHead& head() const override { return request_.head; }
   [[nodiscard]] const BodyFraming& body_framing() const override { return request_.body; }
+  [[nodiscard]] Headers take_fields() override {
+    return std::exchange(request_.head.headers, Headers());
+  }
   [[nodiscard]] Task<Result<std::string>> read_body(std::size_t bytes_max) override;
   void on_gone(std::function<void()> gone) override;
   [[nodiscard]] bool gone() const override { return gone_; }

@@ -43,14 +43,14 @@ bool loopback_name(std::string_view host) {
 
 }  // namespace
 
-Headers for_upstream(const Headers& fields) {
-  Headers out;
-  out.reserve(fields.all().size());
+Headers for_upstream(Headers fields) {
+  std::vector<std::string> own;  // Copies: the views die with the fields.
   for (const Header& field : fields.all()) {
-    if (!is_own(field.name)) out.add(field.name, field.value);
+    if (is_own(field.name)) own.push_back(field.name);
   }
-  net::remove_hop_by_hop(out);
-  return out;
+  for (const std::string& name : own) fields.remove(name);
+  net::remove_hop_by_hop(fields);
+  return fields;
 }
 
 Headers for_downstream(const Headers& fields) {

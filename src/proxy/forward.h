@@ -14,7 +14,7 @@ namespace hg::proxy {
 // The agent's fields for the provider: without those of our own (x-headgate-...) too. Host and
 // framing are the client's business (net/client.h); Expect goes there as well, because the whole
 // body is here already.
-[[nodiscard]] Headers for_upstream(const Headers& fields);
+[[nodiscard]] Headers for_upstream(Headers fields);
 
 // The provider's fields for the agent. Framing is the server's business (net/server.h), which keeps
 // a Content-Length that is right.

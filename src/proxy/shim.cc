@@ -152,7 +152,7 @@ struct Shim::State {
                   const store::PoolSummary& pool);
   [[nodiscard]] CallEntry entry_of(const Caller& caller, Instant started) const;
   void record_refused(CallEntry entry, int status, Instant started);
-  [[nodiscard]] net::RequestHead head_up(const net::RequestHead& head, const Caller& caller) const;
+  [[nodiscard]] net::RequestHead head_up(net::ServerExchange& exchange, const Caller& caller) const;
   void start_heartbeat();
 
   CallParts parts;
@@ -355,9 +355,11 @@ net::Task<void> Shim::State::refuse(net::ServerExchange& exchange, wire::Dialect
   if (!sent) log_debug("an answer of our own found nobody: {}", sent.error().detail);
 }
 
-net::RequestHead Shim::State::head_up(const net::RequestHead& head, const Caller& caller) const {
-  net::RequestHead up(head.method, upstream_target(caller.upstream.url.path, caller.route.target));
-  up.headers = for_upstream(head.headers);
+// The request's head for the provider. Its fields move over.
+net::RequestHead Shim::State::head_up(net::ServerExchange& exchange, const Caller& caller) const {
+  const std::string& method = exchange.head().method;
+  net::RequestHead up(method, upstream_target(caller.upstream.url.path, caller.route.target));
+  up.headers = for_upstream(exchange.take_fields());
   return up;
 }
 
@@ -380,7 +382,7 @@ net::Task<void> Shim::State::pass_free(net::ServerExchange& exchange, const Call
     co_return;
   }
   ++stats.passed_free;
-  const net::RequestHead head = head_up(exchange.head(), caller);
+  const net::RequestHead head = head_up(exchange, caller);
   Leg leg(parts.client, caller.upstream.url, parts.clock);
   exchange.on_gone([&leg] { leg.close(); });
   const Result<void> opened = co_await leg.open(head, *body, wire::Dialect::other,
@@ -595,11 +597,11 @@ net::Task<std::unique_ptr<CallSetup>> Shim::State::prepare(net::ServerExchange& 
   setup.provider = caller.provider;
   setup.harness = caller.harness;
   setup.dialect = caller.endpoint.dialect;
-  setup.head = head_up(head, caller);
   ask_for_usage(setup, head.headers);
   setup.first_byte_within = config.first_byte_within;
   setup.silence = config.silence;
   fill_setup(setup, caller, head.headers, *summary);
+  setup.head = head_up(exchange, caller);
   co_return made;
 }
 

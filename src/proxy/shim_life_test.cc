@@ -516,6 +516,7 @@ class ThrowingExchange final : public net::ServerExchange {
 
   const net::RequestHead& head() const override { return real_.head(); }
   const net::BodyFraming& body_framing() const override { return real_.body_framing(); }
+  Headers take_fields() override { return real_.take_fields(); }
   net::Task<Result<std::string>> read_body(std::size_t bytes_max) override {
     return real_.read_body(bytes_max);
   }
