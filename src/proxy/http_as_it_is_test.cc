@@ -140,10 +140,11 @@ TEST_F(HttpAsItIsTest, EveryFramingOfAnAnswerReachesEveryAgent) {
 TEST_F(HttpAsItIsTest, AnAnswerThatTwoProgramsCouldReadDifferentlyIsA502) {
   start_raw();
   config_.outage_max = 0s;
+  const std::string coding = "Transfer-Encoding: chunked\r\n";
+  const std::string twice = "HTTP/1.1 200 OK\r\n" + coding + coding + "\r\n0\r\n\r\n";
   const char* const bad[] = {
       "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n{}",
-      "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: "
-      "chunked\r\n\r\n0\r\n\r\n",
+      twice.c_str(),
       "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\n{}",
       "HTTP/1.1 200 OK\nContent-Length: 2\n\n{}",
       "ICY 200 OK\r\n\r\n",
