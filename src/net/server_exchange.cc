@@ -14,7 +14,7 @@ namespace hg::net {
 namespace {
 
 // Read ahead of a pipelining client while its first request is answered.
-constexpr std::size_t kWatchBytes = 1024;
+constexpr std::size_t kWatchBytes = 512;
 
 }  // namespace
 
