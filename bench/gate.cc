@@ -115,9 +115,9 @@ void heartbeat(benchmark::State& state) {
 }
 BENCHMARK(heartbeat)->Arg(10)->Arg(500)->Arg(5'000);
 
-// A full pool with a queue: a newcomer asks and queues, one call ends, the head is told, asks and is
-// admitted. A hundred calls a second come and go, which is a large fleet's rate: so many ended ids
-// are remembered.
+// A full pool with a queue: a newcomer asks and queues, one call ends, the head is told, asks and
+// is admitted. A hundred calls a second come and go, which is a large fleet's rate: so many ended
+// ids are remembered.
 void rounds_per_s(benchmark::State& state) {
   constexpr std::int64_t kInFlight = 50;
   hg::gate::PoolConfig busy = config();

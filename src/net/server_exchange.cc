@@ -179,7 +179,7 @@ Task<Result<void>> Exchange::send_head(ResponseHead head, BodyFraming body,
 
 Task<Result<void>> Exchange::send_some(std::string_view bytes) {
   HG_ASSERT(head_sent_ && !finished_);
-  co_return co_await send_bytes({}, bytes);
+  co_return co_await send_bytes(std::string_view(), bytes);
 }
 
 // Framed bytes of the body, in one write with the head, if there is one.
