@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 
 #include "cli/runtime_dir.h"
 
@@ -158,6 +159,11 @@ Result<void> write_files(const wire::HarnessProfile& harness, const std::string&
                          const std::string& directory, const Lookup& lookup, Variables& variables) {
   for (const auto& file : harness.files) {
     if (file.only_if_unset && lookup(file.variable)) continue;
+    if (!file.unless_file.empty()) {
+      const auto users = filled(file.unless_file, url, lookup);
+      std::error_code unreadable;
+      if (!users || std::filesystem::exists(*users, unreadable)) continue;
+    }
     // Profiles are trusted, but a path that leaves the directory is a mistake worth naming.
     if (file.path.starts_with('/') || file.path.find("..") != std::string::npos) {
       return fail(Errc::invalid, fmt::format("profile {}: the path of a file must stay inside: {}",

@@ -104,6 +104,25 @@ TEST(HarnessSetupTest, AFileWithTheUsersKeyIsLeftOutWithoutOneAndStaysJson) {
   std::filesystem::remove_all(directory);
 }
 
+TEST(HarnessSetupTest, AFileOfTheUsersOwnIsNotReplaced) {
+  const std::string directory = ::testing::TempDir() + "hg-setup-unless";
+  std::filesystem::remove_all(directory);
+  wire::HarnessProfile harness;
+  harness.files = {{"AGENT_HOME", ".agent/settings.json", "{}", true, "{env:HOME}/settings.json"}};
+  Variables set;
+  ASSERT_TRUE(write_files(harness, "http://x", directory, variables_of({}), set));
+  EXPECT_TRUE(set.empty()) << "nobody can tell what the user has";
+  const Lookup at_home = variables_of({{"HOME", directory}});
+  ASSERT_TRUE(write_files(harness, "http://x", directory + "/run", at_home, set));
+  ASSERT_EQ(set.size(), 1U);
+  EXPECT_EQ(set[0].second, directory + "/run") << "the folder, not the file";
+  std::ofstream(directory + "/settings.json") << "{}";
+  set.clear();
+  ASSERT_TRUE(write_files(harness, "http://x", directory + "/again", at_home, set));
+  EXPECT_TRUE(set.empty());
+  std::filesystem::remove_all(directory);
+}
+
 TEST(HarnessSetupTest, ArgumentsStandBeforeTheUsersOwnUnlessTheyWroteThem) {
   wire::HarnessProfile harness;
   harness.arguments = {{{"-c", "url=\"{url}/v1\""}, {}}, {{"--auth", "key"}, {"--auth"}}};

@@ -195,6 +195,7 @@ void read_harness(TomlTable& table, HarnessProfile& profile) {
     row.text("path", file.path);
     row.text("content", file.content);
     row.flag("only_if_unset", file.only_if_unset);
+    row.text("unless_file", file.unless_file);
     const bool inside = !file.path.empty() && !file.path.starts_with('/') &&
                         file.path.find("..") == std::string::npos;
     if (!inside || file.variable.empty()) {

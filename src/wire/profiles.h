@@ -118,6 +118,7 @@ struct HarnessProfile {
     std::string path;            // Relative to a private temporary directory.
     std::string content;         // With the same placeholders, values quoted for a JSON string.
     bool only_if_unset = false;  // Left out when the user set that variable.
+    std::string unless_file;     // Left out when this file of the user's is there; "": never.
   };
   std::vector<ConfigFile> files;
 };
