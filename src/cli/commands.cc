@@ -29,8 +29,8 @@ int run_headgate(const std::vector<std::string>& arguments) {
       examples({{"See the whole thing work; no key needed", "headgate demo"},
                 {"Run an agent behind a gate", "headgate exec -- claude -p \"mend the tests\""},
                 {"What a subcommand takes", "headgate exec --help"}}));
-  const Command commands[] = {add_exec(app), add_serve(app), add_pools(app), add_demo(app),
-                              add_provider(app)};
+  const Command commands[] = {add_exec(app),    add_serve(app), add_pools(app),
+                              add_harness(app), add_demo(app),  add_provider(app)};
   for (const Command& command : commands) command.parser->set_help_flag("-h,--help", "this text");
 
   // What stands behind "--" belongs to the agent and is nobody else's to read.

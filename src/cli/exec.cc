@@ -12,6 +12,7 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <optional>
 
 #include "base/rng.h"
 #include "base/text.h"
@@ -232,17 +233,31 @@ std::string used_line(const json::object& totals) {
   return line;
 }
 
-// The totals of the run, once the daemon has written up its last calls.
-std::string used_by(const DaemonClient& daemon, const std::string& run) {
+// The totals of the run, once the daemon has written up its last calls; nothing if it is gone.
+std::optional<json::object> totals_of(const DaemonClient& daemon, const std::string& run) {
   json::object totals;
   for (int attempt = 0; attempt < 20; ++attempt) {
     auto answer = daemon.get("/_headgate/runs/" + run);
-    if (!answer) return "what it used is unknown: the daemon is gone";
+    if (!answer) return std::nullopt;
     totals = answer->as_object();
     if (count_of(totals, "calls_now") == 0) break;
     ::poll(nullptr, 0, 20);
   }
-  return used_line(totals);
+  return totals;
+}
+
+// What a run used, after its program has ended.
+void say_used(const std::string& harness, const std::optional<json::object>& totals) {
+  if (!totals) {
+    fmt::print(stderr, "headgate: {}: what it used is unknown: the daemon is gone\n", harness);
+    return;
+  }
+  if (count_of(*totals, "calls") == 0) {
+    fmt::print(stderr,
+               "headgate: warning: no call of this program passed through Headgate; if it made "
+               "any, its own configuration names another address\n");
+  }
+  fmt::print(stderr, "headgate: {}: {}\n", harness, used_line(*totals));
 }
 
 int failed(const std::string& text) {
@@ -331,7 +346,7 @@ int execute(const ExecOptions& options, const std::vector<std::string>& words) {
     return kExitNotRunnable;
   }
   if (!options.quiet) {
-    fmt::print(stderr, "headgate: {}: {}\n", harness->name, used_by(daemon, address.run));
+    say_used(harness->name, totals_of(daemon, address.run));
   }
   return *status;
 }
