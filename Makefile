@@ -113,12 +113,12 @@ soak: ## the tests that take many minutes: fairness over real sockets and the li
 	  $(CTEST) -L soak --output-junit soak.xml || status=$$?; \
 	  cd .. && tools/test-summary build/soak.xml --ctest-status $$status
 
-harness: ## the long runs of real agent programs against the emulated provider
-	@tools/setup test
+harness: ## every agent program against every way a provider fails (half an hour): one table
+	@tools/setup harness
 	@$(call configure,release -DHG_TESTS=ON)
 	@ninja -C build -j$(JOBS)
 	@cd build && status=0; \
-	  $(CTEST) -L harness --output-junit harness.xml || status=$$?; \
+	  $(CTEST) -V -L harness --output-junit harness.xml || status=$$?; \
 	  cd .. && tools/test-summary build/harness.xml --ctest-status $$status
 
 sim: ## the simulator's random histories: SEED=n for one, SEEDS=n for that many
