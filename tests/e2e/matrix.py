@@ -32,8 +32,8 @@ import rows  # noqa: E402
 
 CELL_SECONDS = 560  # Of a cell as a whole; the program itself has less.
 # Cells that mostly sleep overlap as far as memory goes; the others share the processors.
-SLEEPERS = 10
-WORKERS = 8
+SLEEPERS = 16
+WORKERS = 3
 NOT_HERE = {"openhands": ("OpenHands", "needs Python 3.12 or newer; Debian 12 has 3.11")}
 
 progress_lock = threading.Lock()

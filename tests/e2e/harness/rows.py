@@ -126,16 +126,21 @@ def codex_login(place):
         "auth_mode": "chatgpt", "OPENAI_API_KEY": None, "last_refresh": now,
         "tokens": {"id_token": token, "access_token": token, "refresh_token": "r",
                    "account_id": "account"}}))
+    # The service that goes with the login is emulated too; without it each start waits long for it.
+    codex_wrapper(place, '-c chatgpt_base_url="\\"$HEADGATE_URL/backend-api\\""')
 
 
 def codex_own_provider(place):
-    """A provider of the user's own, by a wrapper: Codex' file can read no variable."""
     provider = "model_providers.mine"
-    place.write(place.directory / "bin" / "codex", f"""#!/bin/sh
-exec '{BIN / "codex"}' -c model_provider=mine -c {provider}.name=mine \\
-  -c {provider}.base_url="\\"$HEADGATE_URL/v1\\"" -c {provider}.env_key=OPENAI_API_KEY \\
-  -c {provider}.wire_api=responses "$@"
-""", 0o755)
+    codex_wrapper(place, f'-c model_provider=mine -c {provider}.name=mine '
+                         f'-c {provider}.base_url="\\"$HEADGATE_URL/v1\\"" '
+                         f'-c {provider}.env_key=OPENAI_API_KEY -c {provider}.wire_api=responses')
+
+
+def codex_wrapper(place, options):
+    """Words that name HEADGATE_URL, in a program of that name: Codex' file reads no variable."""
+    place.write(place.directory / "bin" / "codex",
+                f"#!/bin/sh\nexec '{BIN / 'codex'}' {options} \"$@\"\n", 0o755)
     place.environment["PATH"] = f"{place.directory / 'bin'}:{place.environment['PATH']}"
 
 
@@ -235,7 +240,7 @@ ROWS = [
     Row("codex-own", "Codex, own provider", BIN / "codex", codex_words, codex_own_provider,
         direct=lambda url: {"HEADGATE_URL": url}, quick="429-bare"),
     Row("codex-login", "Codex, ChatGPT login (zstd)", BIN / "codex", codex_words, codex_login,
-        direct_words=codex_direct_words, quick="529"),
+        direct=lambda url: {"HEADGATE_URL": url}, direct_words=codex_direct_words, quick="529"),
     Row("opencode", "OpenCode 1.18.33", BIN / "opencode",
         opencode_words("anthropic/claude-haiku-4-5"), direct=opencode_direct),
     Row("opencode-chat", "OpenCode, Chat Completions", BIN / "opencode",
