@@ -14,11 +14,13 @@
 #include <map>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "base/log.h"
 #include "base/text.h"
 #include "cli/compose.h"
 #include "cli/control_json.h"
+#include "cli/terminal.h"
 #include "cli/version.h"
 #include "net/client.h"
 #include "net/server.h"
@@ -171,11 +173,13 @@ net::Task<Result<void>> Daemon::start(const std::string& call_log, const std::st
                    fmt::format("cannot listen on {}:{}: {}", host, wanted, port.error().detail));
   }
   state.port = *port;
+  // Programs on this machine reach a listener on every address by loopback: NO_PROXY names it.
   const bool bracketed = host.find(':') != std::string::npos;
   state.base_url = fmt::format("http://{}:{}",
-                               any_loopback ? "127.0.0.1"
-                               : bracketed  ? "[" + host + "]"
-                                            : host,
+                               any_loopback || host == "0.0.0.0" ? "127.0.0.1"
+                               : host == "::"                    ? "[::1]"
+                               : bracketed                       ? "[" + host + "]"
+                                                                 : host,
                                state.port);
   if (!socket_path.empty()) {
     state.own.emplace(state.executor, net::ServerConfig(), [parts](net::ServerExchange& exchange) {
@@ -230,6 +234,41 @@ std::string Daemon::base_url() const { return state_->base_url; }
 proxy::UsageTotals Daemon::totals() const { return state_->log.totals(); }
 std::string Daemon::version_json() const { return json::serialize(state_->version()); }
 
+namespace {
+
+const proxy::Upstream& upstream_of(const proxy::PoolRule& rule,
+                                   const std::vector<proxy::Upstream>& upstreams) {
+  const auto named = std::find_if(upstreams.begin(), upstreams.end(), [&](const auto& upstream) {
+    return upstream.name == rule.upstream;
+  });
+  return named == upstreams.end() ? upstreams.front() : *named;
+}
+
+// The limits of calls that no pool is for; upstreams with the same ones share a line.
+std::string describe_others(const std::vector<proxy::Upstream>& upstreams,
+                            const wire::Profiles& profiles) {
+  std::vector<std::pair<std::string, std::string>> groups;  // Limits; names.
+  for (const proxy::Upstream& upstream : upstreams) {
+    const std::string limits = describe(start_limits(profile_of(upstream, profiles)));
+    const auto same = std::find_if(groups.begin(), groups.end(),
+                                   [&](const auto& group) { return group.first == limits; });
+    if (same == groups.end()) {
+      groups.emplace_back(limits, upstream.name);
+    } else {
+      same->second += ", " + upstream.name;
+    }
+  }
+  std::string text =
+      "  other calls: one pool a key and model family, with the cautious limits of\n"
+      "  the provider's profile; set yours under [pool.NAME]\n";
+  for (const auto& [limits, names] : groups) {
+    for (const std::string& line : wrap(names + ": " + limits, 74)) text += "    " + line + "\n";
+  }
+  return text;
+}
+
+}  // namespace
+
 std::string Daemon::description() const {
   const State& state = *state_;
   const std::string& chosen = state.shim_config.default_upstream;
@@ -240,7 +279,7 @@ std::string Daemon::description() const {
                         upstream.name == chosen ? ", the default" : "");
   }
   for (const proxy::PoolRule& rule : state.shim_config.pools) {
-    const proxy::Upstream& upstream = state.shim_config.upstreams.front();
+    const proxy::Upstream& upstream = upstream_of(rule, state.shim_config.upstreams);
     const gate::Limits limits = rule.limits ? *rule.limits
                                             : start_limits(profile_of(upstream, state.profiles));
     text += fmt::format("  pool {:<16} {}\n    limits from: {}\n", rule.name, describe(limits),
@@ -250,15 +289,7 @@ std::string Daemon::description() const {
       state.shim_config.pools.begin(), state.shim_config.pools.end(), [](const auto& rule) {
         return rule.upstream.empty() && rule.family.empty() && !rule.by_path_only;
       });
-  if (!covered) {
-    for (const proxy::Upstream& upstream : state.shim_config.upstreams) {
-      text += fmt::format(
-          "  other calls to {}: one pool a key and model family, {}\n"
-          "    limits from: the cautious start of its profile; set yours under "
-          "[pool.NAME]\n",
-          upstream.name, describe(start_limits(profile_of(upstream, state.profiles))));
-    }
-  }
+  if (!covered) text += describe_others(state.shim_config.upstreams, state.profiles);
   text += fmt::format("  calls are logged in {}\n",
                       state.call_log.empty() ? "no file" : state.call_log);
   return text;

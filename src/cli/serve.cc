@@ -133,7 +133,7 @@ Command add_serve(CLI::App& app) {
   parser->footer(
       examples({{"With the public providers and cautious limits", "headgate serve"},
                 {"With limits of one's own",
-                 "headgate serve --set pool.main.c_burst=200000 --set pool.main.r_tok=4000"},
+                 "headgate serve --set pool.main.upstream=anthropic --set pool.main.r_tok=4000"},
                 {"In front of the emulated provider",
                  "headgate serve --upstream http://127.0.0.1:8089 --listen 127.0.0.1:0"}}));
   return Command{parser, [options](const std::vector<std::string>&) { return serve(*options); }};
