@@ -26,7 +26,7 @@ class Serve(Case):
         wait_for(lambda: "NO_PROXY" in daemon.out, what="the banner")
         self.assertIn("https://api.anthropic.com", daemon.out)
         self.assertIn("https://api.openai.com", daemon.out)
-        self.assertIn("cautious start", daemon.out)
+        self.assertIn("cautious limits", daemon.out)
 
     def test_only_loopback_unless_told_otherwise(self):
         self.provider()
