@@ -77,7 +77,8 @@ Task<Result<std::string>> Exchange::read_body(std::size_t bytes_max) {
 
 Task<Result<std::string>> Exchange::read_length(std::uint64_t length) {
   std::string body;
-  const auto leave_as_is = [](char*, std::size_t size) { return size; };
+  // Not the second argument: libstdc++ 12 hands over the capacity it grew to.
+  const auto leave_as_is = [length](char*, std::size_t) { return length; };
   body.resize_and_overwrite(length, leave_as_is);  // Pages are touched as bytes come.
   std::span<char> room = body;
   for (;;) {

@@ -198,6 +198,21 @@ TEST_F(ServerTest, AnswersWhatTheGuardRefuses) {
   EXPECT_EQ(server_->stats().refused, 3u);
 }
 
+TEST_F(ServerTest, ReadsABodyOfEveryLengthAndNoMore) {
+  serve(describe);
+  TestPeer client = peer();
+  for (std::size_t length = 0; length <= kBodyMax; ++length) {
+    const std::string body(length, 'x');
+    loop_.run(client.send("POST /a HTTP/1.1\r\nHost: a\r\nContent-Length: " +
+                          std::to_string(length) + "\r\n\r\n" + body));
+    const std::string answer = "POST /a " + body;
+    const std::string heard = loop_.run(client.hear(answer));
+    EXPECT_NE(heard.find("Content-Length: " + std::to_string(answer.size()) + "\r\n"),
+              std::string::npos)
+        << length;
+  }
+}
+
 TEST_F(ServerTest, TellsATruncatedBody) {
   Errc code = Errc::internal;
   bool gone = false;
