@@ -487,7 +487,13 @@ void Shim::State::fill_setup(CallSetup& setup, const Caller& caller, const Heade
   PoolMemory& memory = parts.memories[setup.pool];
   call::PoolFacts facts;
   facts.kappa_micro = pool.kappa_micro;
+  // A pool that nobody gave weights may serve several providers: each counts by its own rule.
+  const PoolRule* rule = find_rule(setup.pool);
   facts.weights = pool.config.weights;
+  if (rule != nullptr && !rule->weights) {
+    facts.weights.cached_ppm = caller.provider->weight_cached_ppm;
+    facts.weights.output_ppm = caller.provider->weight_output_ppm;
+  }
   facts.c_burst = pool.config.limits.c_burst;
   facts.c_out = pool.config.limits.c_out;
   setup.conversation = call::conversation_key(*caller.harness, headers, setup.facts);
@@ -506,7 +512,7 @@ void Shim::State::fill_setup(CallSetup& setup, const Caller& caller, const Heade
   setup.demand.shim = config.id;
   setup.demand.alias = fmt::format("{}/{}", setup.pool, caller.harness->name);
   setup.demand.since = arrival.since;
-  if (const PoolRule* rule = find_rule(setup.pool)) {
+  if (rule != nullptr) {
     const auto priority = rule->priorities.find(caller.harness->name);
     if (priority != rule->priorities.end()) setup.demand.head_start = priority->second;
   }
