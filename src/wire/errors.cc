@@ -85,7 +85,7 @@ std::string printable(std::string_view text) {
 std::string error_body(Dialect dialect, int status, std::string_view code, std::string_view message,
                        std::optional<Micros> retry_after) {
   std::string text = printable(message);
-  if (!text.starts_with("Headgate: ")) text = "Headgate: " + text;
+  if (!text.starts_with("Headgate")) text = "Headgate: " + text;
   const std::string own_code = "headgate_" + printable(code);
 
   json::object error;
