@@ -48,8 +48,8 @@ class ServerExchange {
 
   // The whole request body, unchunked, at most `bytes_max`. Answers "Expect: 100-continue" first.
   // Errors: too_large (known from the length before a byte is read; answer 413 and finish; the
-  // connection closes after that), timed_out, closed (truncated: nobody is left to answer),
-  // protocol (bad chunks; answer 400). At most once.
+  // connection closes after that), timed_out, closed (truncated; answer 400: a client that ended
+  // only its sending side hears it), protocol (bad chunks; answer 400). At most once.
   [[nodiscard]] virtual Task<Result<std::string>> read_body(std::size_t bytes_max) = 0;
 
   // Calls `gone` once, when the client goes away after the body was read (or the head, if there is

@@ -89,10 +89,7 @@ Task<Result<std::string>> Exchange::read_length(std::uint64_t length) {
     room = room.subspan(connection_->read_now(room));
     if (room.empty()) break;
     const auto more = co_await connection_->more(kChunkBytes, config_.body_silence);
-    if (!more) {
-      gone_ = gone_ || connection_->input_ended();
-      co_return std::unexpected(more.error());
-    }
+    if (!more) co_return std::unexpected(more.error());
   }
   body_is_done();
   co_return body;
@@ -115,10 +112,7 @@ Task<Result<std::string>> Exchange::read_chunks(std::size_t bytes_max) {
       co_return body;
     }
     const auto more = co_await connection_->more(kChunkBytes, config_.body_silence);
-    if (!more) {
-      gone_ = gone_ || connection_->input_ended();
-      co_return std::unexpected(more.error());
-    }
+    if (!more) co_return std::unexpected(more.error());
   }
 }
 

@@ -213,25 +213,25 @@ TEST_F(ServerTest, ReadsABodyOfEveryLengthAndNoMore) {
   }
 }
 
-TEST_F(ServerTest, TellsATruncatedBody) {
+TEST_F(ServerTest, TellsATruncatedBodyAndCanAnswerIt) {
   Errc code = Errc::internal;
-  bool gone = false;
   Handler handler = [&](ServerExchange& exchange) -> Task<void> {
     const auto body = co_await exchange.read_body(kBodyMax);
     code = body ? Errc::internal : body.error().code;
-    gone = exchange.gone();
+    ResponseHead head(400);
+    co_await exchange.reply(std::move(head), "cut");
   };
   serve(handler);
   for (const char* bytes :
        {"Content-Length: 3\r\n\r\nab", "Transfer-Encoding: chunked\r\n\r\n3\r\nab"}) {
     code = Errc::internal;
-    gone = false;
     TestPeer client = peer();
     loop_.run(client.send("POST / HTTP/1.1\r\nHost: a\r\n" + std::string(bytes)));
     client.socket().shutdown(asio::socket_base::shutdown_send);
-    loop_.run(client.hear_all());
+    const std::string heard = loop_.run(client.hear_all());
     EXPECT_EQ(code, Errc::closed);
-    EXPECT_TRUE(gone);
+    EXPECT_TRUE(heard.starts_with("HTTP/1.1 400 ")) << heard;
+    EXPECT_TRUE(heard.ends_with("cut[end]")) << heard;
   }
 }
 

@@ -571,6 +571,7 @@ net::Task<std::unique_ptr<CallSetup>> Shim::State::prepare(net::ServerExchange& 
   }
   Result<std::string> body = co_await exchange.read_body(config.body_bytes_max);
   if (!body) {
+    // As a rule it has gone; should it only have ended its sending side, it hears why.
     const bool nobody = body.error().code == Errc::closed;
     Refused why = body_refused(body.error(), config.body_bytes_max);
     record_refused(setup.entry, nobody ? 0 : why.status, started);

@@ -102,14 +102,18 @@ class BadInput(Case):
         self.assertEqual(answer.status, 426)
         self.costs_nothing()
 
-    def test_a_truncated_body_leaves_nothing_behind(self):
+    def test_a_truncated_body_is_answered_and_leaves_nothing_behind(self):
         body = anthropic_body("x" * 1000).encode()
         head = (f"POST /v1/messages HTTP/1.1\r\nHost: localhost\r\nx-api-key: {KEY}\r\n"
                 f"Content-Length: {len(body)}\r\n\r\n").encode()
-        raw(self.url, head + body[:500], shut=True)
+        answers = [raw(self.url, head + body[:500], shut=True)]
         chunked = (f"POST /v1/messages HTTP/1.1\r\nHost: localhost\r\nx-api-key: {KEY}\r\n"
                    "Transfer-Encoding: chunked\r\n\r\n400\r\n").encode()
-        raw(self.url, chunked + body[:100], shut=True)
+        answers.append(raw(self.url, chunked + body[:100], shut=True))
+        for answer in answers:
+            self.assertTrue(answer.startswith(b"HTTP/1.1 400 "), answer[:80])
+            self.assertIn(b'"type":"error"', answer)
+            self.assertIn(b"Headgate", answer)
         self.costs_nothing()
 
     def test_framing_tricks_are_refused(self):
