@@ -132,6 +132,17 @@ Result<Url> parse_url(std::string_view text) {
   return url;
 }
 
+namespace {
+
+// "/api/paas/v4": its last segment is a v and a number.
+bool ends_with_version(std::string_view path) {
+  const std::string_view last = path.substr(path.rfind('/') + 1);
+  return last.size() > 1 && last.front() == 'v' &&
+         last.find_first_not_of("0123456789", 1) == std::string_view::npos;
+}
+
+}  // namespace
+
 std::string join_target(std::string_view base_path, std::string_view target) {
   while (base_path.ends_with('/')) base_path.remove_suffix(1);
   std::string path(target);
@@ -145,6 +156,10 @@ std::string join_target(std::string_view base_path, std::string_view target) {
                        (target_path.starts_with(end) && target_path[end.size()] == '/');
     if (whole) return std::string(base_path.substr(0, at)) + path;
   }
+  // Clients say /v1 by habit; a base that ends with a version of its own knows better.
+  constexpr std::string_view kHabit = "/v1";
+  const bool habit = target_path == kHabit || target_path.starts_with("/v1/");
+  if (habit && ends_with_version(base_path)) path.erase(0, kHabit.size());
   return std::string(base_path) + path;
 }
 

@@ -37,7 +37,8 @@ struct Url {
 
 // The target to ask an upstream for: its base path and the target of the request, whose own bytes
 // stay as they are. A base that ends with the segments that the target starts with is not said
-// twice: "/api/v1" and "/v1/messages" make "/api/v1/messages". Always starts with "/".
+// twice: "/api/v1" and "/v1/messages" make "/api/v1/messages". A "/v1" gives way to another version
+// at the end of the base: "/paas/v4" and "/v1/chat" make "/paas/v4/chat". Always starts with "/".
 [[nodiscard]] std::string join_target(std::string_view base_path, std::string_view target);
 
 }  // namespace hg::net
