@@ -59,8 +59,8 @@ BAD = [
     ("dead", "src/net/a.h", "// a.h: a sample.\n#pragma once\n"),
     ("dead", "src/net/a.cc", "int a() { return 1; }\n"),
     ("dead", "tools/forgotten", "#!/bin/sh\n"),
-    ("machine", "docs/a.md", "see /work/" + "main/x\n"),
-    ("machine", "docs/a.md", "from registry." + "npmjs.org\n"),
+    ("machine", "docs/a.md", "see /home/" + "ada/x\n"),
+    ("machine", "docs/a.md", '"resolved"' + ': "https://example.com/a.tgz"\n'),
 ]
 
 # Statements that g++ 12 miscompiles, or that STYLE bans beside them.
