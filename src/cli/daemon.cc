@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/json_text.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "cli/compose.h"
@@ -232,7 +233,7 @@ net::Task<void> Daemon::stop(Micros drain) {
 std::uint16_t Daemon::port() const { return state_->port; }
 std::string Daemon::base_url() const { return state_->base_url; }
 proxy::UsageTotals Daemon::totals() const { return state_->log.totals(); }
-std::string Daemon::version_json() const { return json::serialize(state_->version()); }
+std::string Daemon::version_json() const { return json_text(state_->version()); }
 
 namespace {
 
@@ -356,7 +357,7 @@ net::Task<void> Daemon::State::control(net::ServerExchange& exchange, Rights rig
   } else {
     auto answered = co_await answer(exchange, rights);
     if (answered) {
-      body = json::serialize(*answered);
+      body = json_text(*answered);
     } else {
       status = answered.error().code == Errc::not_found ? 404 : 400;
       body = control_error("headgate: " + answered.error().detail);

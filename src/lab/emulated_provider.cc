@@ -9,6 +9,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/json_text.h"
 #include "base/log.h"
 #include "base/rng.h"
 #include "base/text.h"
@@ -169,7 +170,7 @@ std::string to_json(const ProviderTotals& totals) {
   out["script_mismatches"] = totals.script_mismatches;
   out["offered_tokens"] = totals.offered_tokens;
   out["limit_used"] = totals.limit_used;
-  return json::serialize(out);
+  return json_text(out);
 }
 
 struct EmulatedProvider::State {
@@ -799,7 +800,7 @@ struct EmulatedProvider::State {
     line["client_closed"] = entry.client_closed;
     line["turn"] = view.assistant_turns;
     line["tools"] = view.tools.size();
-    log << json::serialize(line) << '\n' << std::flush;
+    log << json_text(line) << '\n' << std::flush;
   }
 
   ProviderTotals current_totals() {

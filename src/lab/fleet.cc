@@ -7,6 +7,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/json_text.h"
 #include "base/rng.h"
 #include "net/url.h"
 
@@ -195,7 +196,7 @@ std::string to_json(const FleetSummary& summary) {
   out["cut"] = summary.cut;
   out["limit_used"] = summary.limit_used;
   out["lost_why"] = std::move(why);
-  return json::serialize(out);
+  return json_text(out);
 }
 
 void add_account(FleetSummary& summary, const ProviderTotals& totals) {
