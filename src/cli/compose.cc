@@ -38,10 +38,10 @@ Result<proxy::Upstream> make_upstream(const UpstreamSettings& settings,
     if (profile == nullptr) {
       const std::string known = names_of(profiles.providers(),
                                          [](const auto& item) { return item.name; });
-      return fail(
-          Errc::invalid,
-          fmt::format("{}: upstream.{}.profile = {} is unknown; allowed are: {}", settings.place,
-                      settings.name, escape_controls(settings.profile.substr(0, 80)), known));
+      return fail(Errc::invalid,
+                  fmt::format("{}: upstream.{}.profile = {} is unknown; allowed are: {}",
+                              settings.place_of("profile"), settings.name,
+                              escape_controls(settings.profile.substr(0, 80)), known));
     }
     if (text.empty()) text = profile->default_upstream;
   }
@@ -51,8 +51,8 @@ Result<proxy::Upstream> make_upstream(const UpstreamSettings& settings,
   }
   auto url = net::parse_url(text);
   if (!url) {
-    return fail(Errc::invalid, fmt::format("{}: upstream.{}.url: {}", settings.place, settings.name,
-                                           url.error().detail));
+    return fail(Errc::invalid, fmt::format("{}: upstream.{}.url: {}", settings.place_of("url"),
+                                           settings.name, url.error().detail));
   }
   upstream.url = *url;
   return upstream;
@@ -103,10 +103,10 @@ Result<proxy::PoolRule> make_rule(const PoolSettings& settings,
     });
     if (found == upstreams.end()) {
       const std::string known = names_of(upstreams, [](const auto& item) { return item.name; });
-      return fail(
-          Errc::invalid,
-          fmt::format("{}: pool.{}.upstream = {} is unknown; allowed are: {}", settings.place,
-                      settings.name, escape_controls(settings.upstream.substr(0, 80)), known));
+      return fail(Errc::invalid,
+                  fmt::format("{}: pool.{}.upstream = {} is unknown; allowed are: {}",
+                              settings.place_of("upstream"), settings.name,
+                              escape_controls(settings.upstream.substr(0, 80)), known));
     }
     upstream = &*found;
   }
@@ -186,8 +186,8 @@ Result<proxy::ShimConfig> make_shim_config(const Config& config, const wire::Pro
       const std::string known = names_of(shim.upstreams,
                                          [](const auto& upstream) { return upstream.name; });
       return fail(Errc::invalid,
-                  fmt::format("default_upstream (or --upstream) = {} is unknown; allowed are a URL "
-                              "and: {}",
+                  fmt::format("{}: default_upstream = {} is unknown; allowed are a URL and: {}",
+                              config.place_of("default_upstream"),
                               escape_controls(config.default_upstream.substr(0, 80)), known));
     }
     std::rotate(shim.upstreams.begin(), found, found + 1);

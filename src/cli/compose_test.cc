@@ -66,10 +66,10 @@ TEST(ComposeTest, AnErrorNamesItsPlaceAndWhatIsAllowed) {
     const char* says;
   };
   const Row rows[] = {
-      {"[upstream.x]\nurl = \"http://a\"\nprofile = \"nope\"", "headgate.toml:1", "anthropic"},
-      {"[upstream.x]\nurl = \"http://a\"\n[pool.p]\nupstream = \"y\"", "headgate.toml:3",
-       "allowed are: x"},
-      {"default_upstream = \"y\"\n[upstream.x]\nurl = \"http://a\"", "default_upstream", ": x"},
+      {"[upstream.x]\nurl = \"http://a\"\nprofile = \"nope\"", "headgate.toml:3:", "anthropic"},
+      {"[upstream.x]\nurl = \"http://a\"\n[pool.p]\nupstream = \"y\"",
+       "headgate.toml:4:", "allowed are: x"},
+      {"\ndefault_upstream = \"y\"\n[upstream.x]\nurl = \"http://a\"", "headgate.toml:2:", ": x"},
   };
   for (const Row& row : rows) {
     const auto shim = make(row.text);

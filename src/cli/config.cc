@@ -306,7 +306,13 @@ Result<void> apply(Config& config, const std::vector<std::string>& path, const R
   } else if (rest != 0) {
     return fail(Errc::invalid, unknown_key(scope, place, where, path[at] + "." + path[at + 1]));
   }
-  if (key->set(target, raw)) return {};
+  if (key->set(target, raw)) {
+    Places& places = target.pool != nullptr       ? target.pool->places
+                     : target.upstream != nullptr ? target.upstream->places
+                                                  : config.places;
+    places[std::string(key->name)] = place;
+    return {};
+  }
   std::string joined = path[0];
   for (std::size_t index = 1; index < path.size(); ++index) joined += "." + path[index];
   return fail(Errc::invalid, bad_value(place, joined, *key, raw));
@@ -386,9 +392,10 @@ Result<void> check_whole(const Config& config) {
   }
   for (const PoolSettings& pool : config.pools) {
     if (pool.c_out.has_value() != pool.r_out.has_value()) {
-      return fail(Errc::invalid, fmt::format("{}: pool.{} has only one of c_out and r_out; both or "
-                                             "neither are allowed",
-                                             pool.place, pool.name));
+      return fail(Errc::invalid,
+                  fmt::format("{}: pool.{} has only one of c_out and r_out; both or "
+                              "neither are allowed",
+                              pool.place_of(pool.c_out ? "c_out" : "r_out"), pool.name));
     }
   }
   return {};
@@ -427,6 +434,28 @@ Result<std::string> read_file(const std::string& path) {
 }
 
 }  // namespace
+
+namespace {
+
+const Place& found_or(const Places& places, std::string_view key, const Place& otherwise) {
+  const auto found = places.find(key);
+  return found == places.end() ? otherwise : found->second;
+}
+
+}  // namespace
+
+const Place& UpstreamSettings::place_of(std::string_view key) const {
+  return found_or(places, key, place);
+}
+
+const Place& PoolSettings::place_of(std::string_view key) const {
+  return found_or(places, key, place);
+}
+
+const Place& Config::place_of(std::string_view key) const {
+  static const Place kNowhere = "the configuration";
+  return found_or(places, key, kNowhere);
+}
 
 const UpstreamSettings* Config::upstream(std::string_view name) const {
   for (const UpstreamSettings& upstream : upstreams) {
@@ -484,7 +513,7 @@ Result<std::vector<Setting>> settings_from_environment(const Environment& enviro
     }
     if (path.empty()) {
       return fail(Errc::invalid, fmt::format("{}: unknown; HEADGATE_{}_NAME_KEY is allowed, with a "
-                                             "KEY of the reference (headgate config)",
+                                             "KEY of the reference (headgate serve --keys)",
                                              variable, pool ? "POOL" : "UPSTREAM"));
     }
     settings.push_back({path, value, variable});

@@ -23,12 +23,17 @@ namespace hg::cli {
 
 // Where a value was written: "headgate.toml:12", "HEADGATE_LISTEN", "--listen"; "" for a default.
 using Place = std::string;
+using Places = std::map<std::string, Place, std::less<>>;  // Key -> where it was written.
 
 struct UpstreamSettings {
   std::string name;
   std::string url;      // http(s)://host[:port][/path]
   std::string profile;  // Provider profile; "" chooses by the url's host.
   Place place;
+  Places places;  // Of its keys.
+
+  // Where this key was written; where the upstream was, for one that nobody wrote.
+  [[nodiscard]] const Place& place_of(std::string_view key) const;
 };
 
 // A named pool: which calls it is for, and the limits that differ from the profile's.
@@ -48,6 +53,9 @@ struct PoolSettings {
   std::optional<std::int64_t> output_weight_ppm;
   std::map<std::string, Micros> priorities;  // Harness -> head start in the queue.
   Place place;
+  Places places;  // Of its keys.
+
+  [[nodiscard]] const Place& place_of(std::string_view key) const;  // As of an upstream.
 };
 
 struct Config {
@@ -73,8 +81,11 @@ struct Config {
   std::string profiles_dir;  // The user's own profile files; "": none.
   std::string runtime_dir;   // "" is $XDG_RUNTIME_DIR/headgate or /tmp/headgate-UID.
   LogLevel log_level = LogLevel::info;
+  Places places;  // Of the top-level keys that were written.
 
   [[nodiscard]] const UpstreamSettings* upstream(std::string_view name) const;
+  // Where a top-level key was written; "the configuration" for one that nobody wrote.
+  [[nodiscard]] const Place& place_of(std::string_view key) const;
 };
 
 // One key as people see it in the reference (`headgate serve --help-config`,

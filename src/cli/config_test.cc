@@ -104,7 +104,7 @@ TEST(ConfigTest, AnErrorNamesFileLineAndWhatIsAllowed) {
       {"a port", "listen = \"127.0.0.1:70000\"", {":1:", "port 0 to 65535"}},
       {"an upstream without url", "[upstream.x]", {":1:", "needs a url"}},
       {"a switch", "[pool.a]\npath_only = 1", {":2:", "true or false"}},
-      {"half an output bucket", "[pool.a]\nc_out = 5", {":1:", "c_out and r_out"}},
+      {"half an output bucket", "[pool.a]\nc_out = 5", {":2:", "c_out and r_out"}},
       {"a head start that breaks the queue",
        "[pool.a]\npriorities = { x = \"16s\" }",
        {":2:", "0s to 15s"}},
