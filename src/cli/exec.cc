@@ -267,7 +267,9 @@ int failed(const std::string& text) {
 
 int execute(const ExecOptions& options, const std::vector<std::string>& words) {
   if (words.empty()) {
-    complain("exec: no program; write it behind --, such as: headgate exec -- claude -p \"...\"");
+    complain(
+        "exec: no program; write it behind --, such as: headgate exec -- claude -p \"...\"; see "
+        "headgate exec --help");
     return kExitUsage;
   }
   auto found = find_program(words[0]);

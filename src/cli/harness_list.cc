@@ -11,6 +11,7 @@
 #include "cli/harness_table.h"
 #include "cli/help.h"
 #include "cli/options.h"
+#include "cli/terminal.h"
 
 namespace hg::cli {
 
@@ -32,7 +33,8 @@ int list(const HarnessOptions& options) {
     complain(profiles.error().detail);
     return kExitUsage;
   }
-  fmt::print("{}", options.json ? harness_json(*profiles) : harness_table(*profiles));
+  fmt::print("{}",
+             options.json ? harness_json(*profiles) : harness_table(*profiles, columns_of(stdout)));
   return kExitOk;
 }
 
@@ -46,7 +48,8 @@ Command add_harness(CLI::App& app) {
       "How long each one's calls may be held, how many 429s it survives and which retry-after it "
       "obeys, and what points it at the shim. Your own profiles (--profiles-dir) are among them.");
   parser->add_flag("--json", options->json, "one JSON array, with every number");
-  options->config.add_to(*parser);
+  static constexpr std::string_view kKeys[] = {"profiles_dir"};
+  options->config.add_to(*parser, kKeys);
   parser->footer(examples(
       {{"All of them", "headgate harness"},
        {"The numbers of one", "headgate harness --json | jq '.[] | select(.name == \"codex\")'"}}));

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/json_text.h"
 #include "cli/terminal.h"
 
 namespace hg::cli {
@@ -54,7 +55,7 @@ json::array texts(const std::vector<std::string>& words) {
 
 }  // namespace
 
-std::string harness_table(const wire::Profiles& profiles) {
+std::string harness_table(const wire::Profiles& profiles, std::size_t width) {
   std::vector<std::vector<std::string>> rows;
   rows.push_back({"harness", "programs", "held up to", "429s survived", "retry-after up to",
                   "pointed at the shim by"});
@@ -63,7 +64,7 @@ std::string harness_table(const wire::Profiles& profiles) {
                     short_duration(harness.hold_cap), fmt::format("{}", harness.refusals_survived),
                     short_duration(harness.retry_after_max), joined(pointers(harness), ", ")});
   }
-  return table(rows, rows.front().size());
+  return fitted_table(rows, rows.front().size(), width);
 }
 
 std::string harness_json(const wire::Profiles& profiles) {
@@ -84,7 +85,7 @@ std::string harness_json(const wire::Profiles& profiles) {
     row["pointed_by"] = texts(pointers(harness));
     list.emplace_back(std::move(row));
   }
-  return json::serialize(list) + "\n";
+  return json_text(list) + "\n";
 }
 
 }  // namespace hg::cli

@@ -12,7 +12,7 @@ namespace json = boost::json;
 
 TEST(HarnessTableTest, EveryProfileIsARowWithWhatPointsItAtTheShim) {
   const wire::Profiles& profiles = wire::Profiles::built_in();
-  const std::string text = harness_table(profiles);
+  const std::string text = harness_table(profiles, 0);
   EXPECT_EQ(static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n')),
             profiles.harnesses().size() + 1);
   EXPECT_NE(text.find("claude-code"), std::string::npos);

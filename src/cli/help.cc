@@ -26,6 +26,19 @@ std::string row(const std::string& name, const std::string& text) {
   return out + "\n";
 }
 
+// What stands for a value: CLI11's own word is "INT:INT in [0 - 65535]".
+std::string value_name(const CLI::Option* option) {
+  const std::string name = option->get_type_name();
+  int depth = 0;
+  std::size_t end = 0;
+  for (; end < name.size() && (depth > 0 || name[end] != ':'); ++end) {
+    depth += name[end] == '[' ? 1 : name[end] == ']' ? -1 : 0;
+  }
+  const std::string word = name.substr(0, end);
+  if (word == "INT" || word == "UINT") return "N";
+  return word == "FLOAT" ? "X" : word;
+}
+
 std::string wrapped(std::string_view text) {
   std::string out;
   for (const std::string& line : wrap(text, kColumns)) out += line + "\n";
@@ -38,7 +51,7 @@ std::string HelpFormatter::make_option(const CLI::Option* option, bool is_positi
   const std::string name = make_option_name(option, is_positional);
   const std::string value = option->get_type_size() == 0 || is_positional
                                 ? ""
-                                : " " + option->get_type_name();
+                                : " " + value_name(option);
   return row(name + value, make_option_desc(option));
 }
 

@@ -25,23 +25,52 @@ Environment present_environment() {
   return environment;
 }
 
-// What --help writes for a value: the key's last word in capitals.
-std::string placeholder(std::string_view key) {
-  std::string word(key.substr(key.rfind('_') == std::string_view::npos ? 0 : key.rfind('_') + 1));
-  std::transform(word.begin(), word.end(), word.begin(),
-                 [](char letter) { return letter >= 'a' && letter <= 'z' ? letter - 32 : letter; });
-  return word;
+// What --help writes for a value, by what is allowed.
+std::string placeholder(std::string_view allowed) {
+  static constexpr std::pair<std::string_view, std::string_view> kWords[] = {
+      {"a duration", "TIME"},         {"a size", "SIZE"},     {"a whole number", "N"},
+      {"a file name", "FILE"},        {"a directory", "DIR"}, {"host names", "NAMES"},
+      {"[HOST:]PORT", "[HOST:]PORT"}, {"debug,", "LEVEL"}};
+  for (const auto& [start, word] : kWords) {
+    if (allowed.starts_with(start)) return std::string(word);
+  }
+  return "VALUE";
+}
+
+std::string flag_name(std::string_view key) {
+  std::string name = fmt::format("--{}", key);
+  std::replace(name.begin(), name.end(), '_', '-');
+  return name;
 }
 
 bool is_url(std::string_view text) { return text.find("://") != std::string_view::npos; }
 
 }  // namespace
 
-void ConfigOptions::add_to(CLI::App& app) {
+void ConfigOptions::add_file(CLI::App& app) {
   app.add_option("--config", config_file_,
                  "configuration file; default: ./headgate.toml or "
                  "~/.config/headgate/headgate.toml, if there is one")
       ->type_name("FILE");
+}
+
+void ConfigOptions::add_flag(CLI::App& app, const KeyDoc& doc) {
+  Flag& flag = flags_.emplace_back(Flag{std::string(doc.key), ""});
+  app.add_option(flag_name(doc.key), flag.value, std::string(doc.help))
+      ->type_name(placeholder(doc.allowed))
+      ->group("Configuration");
+}
+
+void ConfigOptions::add_to(CLI::App& app, std::span<const std::string_view> keys) {
+  add_file(app);
+  for (const KeyDoc& doc : key_reference()) {
+    const bool wanted = std::find(keys.begin(), keys.end(), doc.key) != keys.end();
+    if (doc.scope.empty() && wanted) add_flag(app, doc);
+  }
+}
+
+void ConfigOptions::add_to(CLI::App& app) {
+  add_file(app);
   app.add_option("--upstream", upstream_,
                  "the provider: a URL, or the name of a configured upstream; default: the public "
                  "one of the dialect")
@@ -51,21 +80,16 @@ void ConfigOptions::add_to(CLI::App& app) {
       ->allow_extra_args(false);
   for (const KeyDoc& doc : key_reference()) {
     if (!doc.scope.empty() || doc.key == "default_upstream") continue;
-    Flag& flag = flags_.emplace_back(Flag{std::string(doc.key), ""});
-    std::string name = "--" + flag.key;
-    std::replace(name.begin(), name.end(), '_', '-');
-    app.add_option(name, flag.value, std::string(doc.help))
-        ->type_name(placeholder(doc.key))
-        ->group("Configuration");
+    add_flag(app, doc);
   }
 }
 
-Result<std::vector<Setting>> ConfigOptions::settings() const {
+Result<std::vector<Setting>> ConfigOptions::settings(std::vector<std::string>& notes) const {
   std::vector<std::string> unknown;
   auto settings = settings_from_environment(present_environment(), unknown);
   if (!settings) return settings;
   for (const std::string& name : unknown) {
-    log_warn("{}: no such variable is read (see headgate serve --keys)", name);
+    notes.push_back(fmt::format("{}: no such variable is read (see headgate serve --keys)", name));
   }
   if (is_url(upstream_)) {
     settings->push_back({fmt::format("upstream.{}.url", kFlagUpstream), upstream_, "--upstream"});
@@ -75,9 +99,7 @@ Result<std::vector<Setting>> ConfigOptions::settings() const {
   }
   for (const Flag& flag : flags_) {
     if (flag.value.empty()) continue;
-    std::string name = "--" + flag.key;
-    std::replace(name.begin(), name.end(), '_', '-');
-    settings->push_back({flag.key, flag.value, name});
+    settings->push_back({flag.key, flag.value, flag_name(flag.key)});
   }
   for (const std::string& text : sets_) {
     auto setting = parse_set(text);
@@ -87,16 +109,19 @@ Result<std::vector<Setting>> ConfigOptions::settings() const {
   return settings;
 }
 
-Result<Config> ConfigOptions::load() const {
-  auto all = settings();
+Result<Config> ConfigOptions::load(std::vector<std::string>& notes) const {
+  auto all = settings(notes);
   if (!all) return std::unexpected(all.error());
   std::string file = config_file_;
   const char* variable = std::getenv("HEADGATE_CONFIG");  // NOLINT(concurrency-mt-unsafe)
   if (file.empty() && variable != nullptr) file = variable;
+  return load_config(file, *all, notes);
+}
+
+Result<Config> ConfigOptions::load() const {
   std::vector<std::string> notes;
-  auto config = load_config(file, *all, notes);
-  if (!config) return config;
-  set_log_level(config->log_level);
+  auto config = load(notes);
+  if (config) set_log_level(config->log_level);
   for (const std::string& note : notes) log_warn("{}", note);
   return config;
 }
@@ -111,8 +136,7 @@ std::vector<std::string> ConfigOptions::arguments() const {
   for (const Flag& flag : flags_) {
     // The runtime directory is where the daemon is, not what it is to do.
     if (flag.value.empty() || flag.key == "runtime_dir") continue;
-    std::string name = "--" + flag.key;
-    std::replace(name.begin(), name.end(), '_', '-');
+    const std::string name = flag_name(flag.key);
     const bool file = flag.key == "call_log" || flag.key == "ca_file" || flag.key.ends_with("_dir");
     const bool is_path = file && flag.value != "none";
     arguments.insert(arguments.end(), {name, is_path ? absolute(flag.value) : flag.value});

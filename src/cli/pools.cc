@@ -5,6 +5,7 @@
 #include <boost/json.hpp>
 #include <memory>
 
+#include "base/json_text.h"
 #include "cli/commands.h"
 #include "cli/daemon_client.h"
 #include "cli/exit_codes.h"
@@ -45,7 +46,7 @@ std::string level(std::int64_t present, std::int64_t capacity) {
   return fmt::format("{} / {}", short_count(present), short_count(capacity));
 }
 
-std::string show(const json::array& pools, bool colour) {
+std::string show(const json::array& pools, bool colour, std::size_t width) {
   std::vector<std::vector<std::string>> rows;
   rows.push_back(
       {"pool", "limits from", "tokens", "refill", "in flight", "requests", "queue", "waited"});
@@ -84,9 +85,9 @@ std::string show(const json::array& pools, bool colour) {
                        short_duration(seconds(number(waiter, "waited_seconds"))),
                        "in " + short_duration(seconds(number(waiter, "predicted_seconds")))});
     }
-    queues += fmt::format("\nwaiting in {}:\n{}", name, table(queue, 2));
+    queues += fmt::format("\nwaiting in {}:\n{}", name, fitted_table(queue, 2, width));
   }
-  return table(rows, 2) + queues;
+  return fitted_table(rows, 2, width) + queues;
 }
 
 int run_pools(const PoolsOptions& options) {
@@ -108,7 +109,7 @@ int run_pools(const PoolsOptions& options) {
     return kExitFailed;
   }
   if (options.json) {
-    fmt::print("{}\n", json::serialize(*answer));
+    fmt::print("{}\n", json_text(*answer));
     return kExitOk;
   }
   const json::value* pools = answer->as_object().if_contains("pools");
@@ -116,7 +117,7 @@ int run_pools(const PoolsOptions& options) {
     fmt::print("no pools yet: one appears with its first call\n");
     return kExitOk;
   }
-  fmt::print("{}", show(pools->as_array(), wants_colour(stdout)));
+  fmt::print("{}", show(pools->as_array(), wants_colour(stdout), columns_of(stdout)));
   return kExitOk;
 }
 
@@ -125,7 +126,7 @@ int run_pools(const PoolsOptions& options) {
 Command add_pools(CLI::App& app) {
   auto options = std::make_shared<PoolsOptions>();
   CLI::App* parser = app.add_subcommand("pools", "limits, levels and queue of each pool");
-  options->config.add_to(*parser);
+  options->config.add_to(*parser, kClientKeys);
   parser->add_flag("--json", options->json, "everything, as JSON");
   parser->footer(examples({{"What binds, and who waits", "headgate pools"},
                            {"For programs", "headgate pools --json | jq '.pools[].waiters'"}}));

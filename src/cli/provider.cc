@@ -172,7 +172,8 @@ Command add_provider(CLI::App& app) {
   parser->add_option("--quota", to.quota, "accepted tokens after which the quota is exhausted")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1'000'000'000'000}))
       ->group("Limits");
-  parser->add_option("--step", to.steps, "the rates change: WHEN=FACTOR, such as 30s=0.5")
+  parser->add_option("--step", to.steps, "the rates change, such as 30s=0.5")
+      ->type_name("WHEN=FACTOR")
       ->allow_extra_args(false)
       ->group("Limits");
   parser->add_option("--drift", model.plan.drift_amplitude, "the rates swing by this share, 0 to 1")

@@ -49,10 +49,11 @@ int print_keys() {
 
 void warn_of_open_listener(const Config& config) {
   if (is_loopback(config.listen_host)) return;
-  complain(
-      fmt::format("WARNING: listening on {}: whoever reaches this address can use the "
-                  "upstreams, and sees keys in the clear. 127.0.0.1 is the default.",
-                  config.listen_host));
+  const std::string text = fmt::format(
+      "headgate: WARNING: listening on {}: whoever reaches this address can use the upstreams, and "
+      "sees keys in the clear. 127.0.0.1 is the default.",
+      config.listen_host);
+  for (const std::string& line : wrap(text, 80)) fmt::print(stderr, "{}\n", line);
 }
 
 void print_banner(const Daemon& daemon) {

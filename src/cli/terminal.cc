@@ -15,11 +15,7 @@ namespace {
 
 constexpr Micros kPipedEvery = 5s;
 
-std::size_t terminal_width(std::FILE* stream) {
-  struct winsize size{};
-  if (::ioctl(::fileno(stream), TIOCGWINSZ, &size) == 0 && size.ws_col > 20) return size.ws_col;
-  return 80;
-}
+constexpr std::size_t kUsualColumns = 80;  // Of a terminal that does not say.
 
 // Code points: every byte that does not continue one.
 std::size_t width_of(std::string_view text) {
@@ -31,6 +27,13 @@ std::size_t width_of(std::string_view text) {
 }  // namespace
 
 bool is_terminal(std::FILE* stream) { return ::isatty(::fileno(stream)) == 1; }
+
+std::size_t columns_of(std::FILE* stream) {
+  if (!is_terminal(stream)) return 0;
+  struct winsize size{};
+  if (::ioctl(::fileno(stream), TIOCGWINSZ, &size) == 0 && size.ws_col > 20) return size.ws_col;
+  return kUsualColumns;
+}
 
 bool wants_colour(std::FILE* stream) {
   const char* none = std::getenv("NO_COLOR");  // NOLINT(concurrency-mt-unsafe)
@@ -72,6 +75,27 @@ std::string table(const std::vector<std::vector<std::string>>& rows, std::size_t
     }
     while (line.ends_with(' ')) line.pop_back();
     text += line + "\n";
+  }
+  return text;
+}
+
+std::string fitted_table(const std::vector<std::vector<std::string>>& rows,
+                         std::size_t left_columns, std::size_t width) {
+  std::string whole = table(rows, left_columns);
+  std::size_t widest = 0;
+  for (const std::string& line : wrap(whole, whole.size())) {
+    widest = std::max(widest, width_of(line));
+  }
+  if (width == 0 || widest <= width || rows.size() < 2) return whole;
+  std::string text;
+  for (std::size_t index = 1; index < rows.size(); ++index) {
+    const auto& row = rows[index];
+    text += row.front() + "\n";
+    std::string cells;
+    for (std::size_t column = 1; column < row.size(); ++column) {
+      cells += fmt::format("{}{} {}", column > 1 ? ", " : "", rows.front()[column], row[column]);
+    }
+    for (const std::string& line : wrap(cells, width - 2)) text += "  " + line + "\n";
   }
   return text;
 }
@@ -121,7 +145,7 @@ void LiveLine::show(std::string_view text) {
   if (rewrites_) {
     // Wider than the terminal, the line would wrap and pile up.
     std::string line(text);
-    const std::size_t width = terminal_width(stream_) - 1;
+    const std::size_t width = columns_of(stream_) - 1;
     while (width_of(line) > width) line.pop_back();
     fmt::print(stream_, "\r\x1b[K{}", line);
     std::fflush(stream_);

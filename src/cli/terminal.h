@@ -26,6 +26,14 @@ enum class Paint : unsigned char { plain, bold, dim, red, green, yellow };
 [[nodiscard]] std::string table(const std::vector<std::vector<std::string>>& rows,
                                 std::size_t left_columns);
 
+// The same in at most `width` columns (0: any number): rows that are too wide become a line of
+// their first cell and lines of the others below it, each cell behind its head ("tokens 3 / 10").
+[[nodiscard]] std::string fitted_table(const std::vector<std::vector<std::string>>& rows,
+                                       std::size_t left_columns, std::size_t width);
+
+// Of the terminal that the stream is; 0 when it is none, so that a pipe gets whole tables.
+[[nodiscard]] std::size_t columns_of(std::FILE* stream);
+
 // 950 -> "950", 12'345 -> "12.3k", 2'345'678 -> "2.35M".
 [[nodiscard]] std::string short_count(std::int64_t number);
 

@@ -24,6 +24,17 @@ TEST(TerminalTest, ColumnsLineUpAndNothingTrails) {
             "long-name       7     x\n");
 }
 
+TEST(TerminalTest, ATableThatIsTooWideBecomesLinesUnderTheFirstCell) {
+  const std::vector<std::vector<std::string>> rows = {{"pool", "tokens", "limits from"},
+                                                      {"main", "3 / 10", "operator, 2 s ago"}};
+  EXPECT_EQ(fitted_table(rows, 1, 0), table(rows, 1));
+  EXPECT_EQ(fitted_table(rows, 1, 33), table(rows, 1));
+  EXPECT_EQ(fitted_table(rows, 1, 30),
+            "main\n"
+            "  tokens 3 / 10, limits from\n"
+            "  operator, 2 s ago\n");
+}
+
 TEST(TerminalTest, WidthIsCountedInCharacters) {
   EXPECT_EQ(table({{"\xc3\xbc", "x"}, {"ab", "y"}}, 2), "\xc3\xbc   x\nab  y\n");
 }

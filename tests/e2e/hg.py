@@ -4,15 +4,21 @@ Every port is the kernel's choice, every directory a temporary one; what a test 
 its process id. Tests wait for a condition, never for a time.
 """
 import contextlib
+import fcntl
 import http.client
 import json
 import os
 import pathlib
+import pty
+import re
+import select
 import shutil
 import signal
 import socket
+import struct
 import subprocess
 import tempfile
+import termios
 import time
 import unittest
 import urllib.parse
@@ -178,6 +184,33 @@ class Case(unittest.TestCase):
             [BINARY, *[str(argument) for argument in arguments]], capture_output=True, text=True,
             env={**self.environment, **(environment or {})}, cwd=cwd or self.directory / "home",
             timeout=timeout, input=stdin, check=False)
+
+    def on_a_terminal(self, *arguments, columns=80, environment=None, timeout=60):
+        """Runs to the end on a terminal of so many columns; what the terminal got, without colours
+        and with the last state of lines that were rewritten."""
+        main, side = pty.openpty()
+        fcntl.ioctl(side, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+        process = subprocess.Popen(
+            [BINARY, *[str(argument) for argument in arguments]], stdin=side, stdout=side,
+            stderr=side, cwd=self.directory / "home", start_new_session=True,
+            env={**self.environment, "TERM": "xterm", **(environment or {})})
+        os.close(side)
+        got = bytearray()
+        deadline = time.monotonic() + timeout
+        try:
+            while time.monotonic() < deadline:
+                if select.select([main], [], [], 0.1)[0]:
+                    try:
+                        got += os.read(main, 65536)
+                    except OSError:  # The other side is closed: it has ended.
+                        break
+            self.status = process.wait(timeout)
+        finally:
+            process.kill()
+            process.wait()
+            os.close(main)
+        text = re.sub(r"\x1b\[[0-9;]*[A-Za-z]", "", got.decode()).replace("\r\n", "\n")
+        return "\n".join(line.rpartition("\r")[2] for line in text.split("\n"))
 
     def provider(self, *arguments):
         """An emulated provider without latency; its base URL."""

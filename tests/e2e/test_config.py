@@ -1,9 +1,9 @@
 """Arguments, configuration and help: what is wrong is named, with its place and what is allowed."""
 import unittest
 
-from hg import Case
+from hg import BINARY, Case
 
-COMMANDS = ("exec", "serve", "pools", "demo", "provider")
+COMMANDS = ("exec", "serve", "pools", "harness", "demo", "provider")
 
 
 class Configuration(Case):
@@ -30,11 +30,11 @@ class Configuration(Case):
 
     def test_an_unknown_profile_names_the_known_ones(self):
         self.refused('[upstream.x]\nurl = "http://127.0.0.1:1"\nprofile = "nope"\n',
-                     "headgate.toml:1:", "nope", "allowed are:", "anthropic")
+                     "headgate.toml:3:", "nope", "allowed are:", "anthropic")
 
     def test_a_pool_of_an_unknown_upstream_is_refused(self):
         self.refused('[upstream.x]\nurl = "http://127.0.0.1:1"\n[pool.p]\nupstream = "y"\n',
-                     "headgate.toml:3:", "pool.p.upstream = y", "allowed are: x")
+                     "headgate.toml:4:", "pool.p.upstream = y", "allowed are: x")
 
     def test_a_flag_that_is_impossible_is_named(self):
         self.refused("", "--body-limit", "a size from 1KiB to 1GiB",
@@ -74,6 +74,24 @@ class Configuration(Case):
             self.assertEqual(done.returncode, 2, arguments)
             self.assertIn("headgate", done.stderr)
 
+    def test_a_wrong_word_is_met_with_the_nearest_and_with_the_help_of_its_subcommand(self):
+        rows = ((("srve",), "did you mean serve?", "headgate --help"),
+                (("frobnicate",), "frobnicate", "headgate --help"),
+                (("serve", "--upstrem", "x"), "did you mean --upstream?", "headgate serve --help"),
+                (("provider", "--port", "99999"), "99999", "headgate provider --help"),
+                (("exec",), "no program", "headgate exec --help"))
+        for arguments, says, help_of in rows:
+            done = self.headgate(*arguments)
+            self.assertEqual(done.returncode, 2, arguments)
+            self.assertIn(says, done.stderr)
+            self.assertIn(f"see {help_of}", done.stderr)
+
+    def test_a_listener_for_all_is_warned_of_within_80_columns(self):
+        serve = self.start("serve", BINARY, "serve", "--json", "--listen", "0.0.0.0:0")
+        serve.first_line()
+        self.assertIn("WARNING: listening on 0.0.0.0", serve.err)
+        self.assertEqual([line for line in serve.err.splitlines() if len(line) > 80], [])
+
     def test_another_users_runtime_directory_is_refused(self):
         open_to_all = self.directory / "open"
         open_to_all.mkdir()
@@ -91,7 +109,12 @@ class Help(Case):
             self.assertIn("Examples:", done.stdout)
             long_lines = [line for line in done.stdout.splitlines() if len(line) > 80]
             self.assertEqual(long_lines, [], arguments)
+            self.assertNotRegex(done.stdout, r" in \[|:INT|WITHIN|:\{")
             self.assertNotIn("\x1b", done.stdout)
+
+    def test_a_subcommand_shows_only_flags_that_it_reads(self):
+        for command in ("pools", "harness"):
+            self.assertNotIn("--listen", self.headgate(command, "--help").stdout)
 
     def test_the_version_is_said(self):
         done = self.headgate("--version")

@@ -45,6 +45,12 @@ class Pools(Case):
         for waiter in pool["waiters"]:
             self.assertGreater(waiter["charge"], 500)
             self.assertGreater(waiter["predicted_seconds"], 0)
+        for question in ("pools", "totals"):
+            body = self.control(f"/_headgate/{question}").body.decode()
+            self.assertNotRegex(body, r"[0-9]E[-+]?[0-9]")
+        screen = self.on_a_terminal("pools", columns=80)
+        self.assertIn("main", screen)
+        self.assertEqual([line for line in screen.splitlines() if len(line) > 80], [])
         for thread in threads:
             thread.join()
         self.assert_idle()
