@@ -3,6 +3,7 @@
 #   hg_asio       the same, and Asio, Beast and OpenSSL, compiled once, with a precompiled header;
 #                 only for the modules of HG_ASIO_MODULES (tools/tidy checks the includes)
 #   hg_codings    brotli and zstd, for a module that names it
+#   hg_hiredis    the protocol of Valkey and Redis, for a target that names it
 
 set(HG_ASIO_MODULES net store proxy fleet control lab cli)
 
@@ -34,6 +35,11 @@ target_link_libraries(hg_codings INTERFACE ${HG_BROTLI_DEC} ${HG_ZSTD})
 # Tests make what they read.
 add_library(hg_encoders INTERFACE)
 target_link_libraries(hg_encoders INTERFACE ${HG_BROTLI_ENC})
+
+# Debian's CMake package of it names no target.
+find_library(HG_HIREDIS hiredis REQUIRED)
+add_library(hg_hiredis INTERFACE)
+target_link_libraries(hg_hiredis INTERFACE ${HG_HIREDIS})
 
 add_library(hg_asio STATIC "${CMAKE_SOURCE_DIR}/cmake/asio/asio_src.cc")
 target_link_libraries(hg_asio
