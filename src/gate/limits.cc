@@ -68,15 +68,20 @@ Result<void> validate(const PoolConfig& config) {
   return check(fields, "");
 }
 
+Demand in_range(Demand demand, const PoolConfig& config) {
+  demand.estimate = cut(demand.estimate, kTokensMax);
+  demand.charge = cut(demand.charge, kTokensMax);
+  demand.output = cut(demand.output, kTokensMax);
+  demand.hold_left = std::clamp(demand.hold_left, Micros{0}, kHoldMax);
+  demand.head_start = std::clamp(demand.head_start, Micros{0}, config.priority_head_start_max);
+  demand.since = std::clamp(demand.since, Micros{0}, kSeniorityMax);
+  demand.lease_ttl = std::clamp(demand.lease_ttl, kLeaseTtlMin, kLeaseTtlMax);
+  demand.weights = cut(demand.weights);
+  return demand;
+}
+
 AcquireRequest in_range(AcquireRequest request, const PoolConfig& config) {
-  request.estimate = cut(request.estimate, kTokensMax);
-  request.charge = cut(request.charge, kTokensMax);
-  request.output = cut(request.output, kTokensMax);
-  request.hold_left = std::clamp(request.hold_left, Micros{0}, kHoldMax);
-  request.head_start = std::clamp(request.head_start, Micros{0}, config.priority_head_start_max);
-  request.since = std::clamp(request.since, Micros{0}, kSeniorityMax);
-  request.lease_ttl = std::clamp(request.lease_ttl, kLeaseTtlMin, kLeaseTtlMax);
-  request.weights = cut(request.weights);
+  static_cast<Demand&>(request) = in_range(static_cast<const Demand&>(request), config);
   return request;
 }
 

@@ -38,6 +38,7 @@ inline constexpr Micros kHeadStartMax{300'000'000};
 [[nodiscard]] Result<void> validate(const PoolConfig& config);
 
 // The request with every number cut to its range: a shim with a fault cannot spoil the books.
+[[nodiscard]] Demand in_range(Demand demand, const PoolConfig& config);
 [[nodiscard]] AcquireRequest in_range(AcquireRequest request, const PoolConfig& config);
 [[nodiscard]] SettleRequest in_range(SettleRequest request);
 [[nodiscard]] LeaseRenewal in_range(LeaseRenewal lease);

@@ -7,6 +7,7 @@
 
 #include "base/assert.h"
 #include "gate/bucket.h"
+#include "gate/calls.h"
 #include "gate/kappa.h"
 #include "gate/leases.h"
 #include "gate/limits.h"
@@ -44,21 +45,27 @@ struct Pool::State {
   Instant enter(Instant store_now);
   void refresh_turn(Instant now);
 
-  void seen(std::string_view shim, Instant now);
+  Shims::Shim& seen(std::string_view shim, Instant now);
+  void set_alive(std::string_view shim, bool alive);
+  void follow_withheld(Instant now);
   void apply_limits(Instant now);
   void adopt(const PoolConfig& new_config, std::int64_t new_version, Instant now);
 
   // The decision.
-  [[nodiscard]] Axis first_failing(const Waiter& asker, const Waiter* head, Instant now) const;
-  void admit(const Waiter& asker, Micros lease_ttl, bool was_waiting, Instant now);
-  [[nodiscard]] Micros predicted_wait(const Waiter& asker, std::int64_t place, Instant now) const;
-  [[nodiscard]] Micros pause_left(const Waiter* head_of, Instant now) const;
-  [[nodiscard]] std::optional<Instant> turn_of(const Waiter& head, Instant now) const;
+  [[nodiscard]] Call asked_first(const AcquireRequest& request, const Demand& demand,
+                                 Instant now) const;
+  [[nodiscard]] Axis first_failing(const Call& asker, const Call* head, Instant now) const;
+  void draw_for(const Call& asker, Instant now);
+  [[nodiscard]] Micros predicted_wait(const Call& asker, std::int64_t place, Instant now) const;
+  [[nodiscard]] Micros pause_left(const Call* head_of, Instant now) const;
+  [[nodiscard]] std::optional<Instant> turn_of(const Call& head, Instant now) const;
 
-  Lease end(std::string_view id, Instant now);
-  void give_back_charge(const Lease& lease, Instant now);
-  void drop_waiter(std::string_view id, Leaving why, Instant now);
-  [[nodiscard]] std::array<Window*, 2> windows_of(const std::string& alias, Instant now);
+  [[nodiscard]] Call* find(std::string_view id, Call::Stage stage);
+  void begin_lease(Call& call, Micros ttl, Instant now);
+  void end(Call& lease, Instant now);
+  void give_back_charge(const Call& lease, Instant now);
+  void drop_waiter(Call& waiter, Leaving why, Instant now);
+  [[nodiscard]] std::array<Window*, 2> windows_of(Call& call, Instant now);
 
   PoolConfig config;
   std::int64_t version;
@@ -68,9 +75,10 @@ struct Pool::State {
   Bucket requests;
   std::optional<Bucket> output;
   std::int64_t withheld_ppm = 0;  // As applied to the buckets' rates.
+  Calls calls;                    // Each is either in `queue` or in `leases`.
+  Queue queue;
   Leases leases;
   EndedIds ended;
-  Queue queue;
   Shims shims;
   std::int64_t kappa_micro;
   Instant paused_until;
@@ -106,7 +114,7 @@ Pool::State::State(const PoolConfig& new_config, Birth birth, Instant now, std::
 // --- Time, and what happens by itself ----------------------------------------------------------
 
 Instant Pool::State::enter(Instant store_now) {
-  const bool busy = !leases.empty() || !queue.empty();
+  const bool busy = !calls.empty();
   const auto [now, gap] = time.enter(store_now, busy ? Timeline::Busy::yes : Timeline::Busy::no);
   if (gap == Timeline::Gap::away) ++epoch;
 
@@ -115,33 +123,49 @@ Instant Pool::State::enter(Instant store_now) {
   if (output) output->refill(now);
 
   // A head that could go for 2 s and did not ask loses its reservation, not its place.
-  const Waiter* head = queue.head();
-  if (head != nullptr && head->rank.id == turn_id && turn_at && *turn_at + kLapseAfter <= now) {
-    queue.set_reserves(turn_id, false);
+  Call* head = queue.head();
+  if (head != nullptr && head->id == turn_id && turn_at && *turn_at + kLapseAfter <= now) {
+    queue.set_reserves(*head, false);
   }
-  for (int i = 0; i < kSweepMax && leases.expired(now) != nullptr; ++i) {
-    const Lease lease = leases.take(leases.expired(now)->id);
-    for (Window* window : windows_of(lease.alias, now)) window->released_tokens += lease.estimate;
+  for (int i = 0; i < kSweepMax; ++i) {
+    Call* lease = leases.expired(now);
+    if (lease == nullptr) break;
+    for (Window* window : windows_of(*lease, now)) window->released_tokens += lease->estimate;
+    leases.remove(*lease);
+    calls.remove(*lease);
   }
-  for (int i = 0; i < kSweepMax && queue.expired(now) != nullptr; ++i) {
-    drop_waiter(queue.expired(now)->rank.id, Leaving::timed_out, now);
+  for (int i = 0; i < kSweepMax; ++i) {
+    Call* waiter = queue.expired(now);
+    if (waiter == nullptr) break;
+    drop_waiter(*waiter, Leaving::timed_out, now);
   }
-  for (int i = 0; i < kSweepMax && shims.silent(now) != nullptr; ++i) {
-    const std::string name = shims.silent(now)->name;
-    const bool had_calls = leases.any_of(name) || queue.any_of(name);
-    shims.bury(name, had_calls ? Shims::Had::calls : Shims::Had::nothing, now);
-    queue.set_alive(name, false);
+  for (int i = 0; i < kSweepMax; ++i) {
+    Shims::Shim* silent = shims.silent(now);
+    if (silent == nullptr) break;
+    const bool had_calls = calls.owner(silent->name) != nullptr;
+    shims.bury(*silent, had_calls ? Shims::Had::calls : Shims::Had::nothing, now);
+    set_alive(silent->name, false);
   }
   ended.sweep(now, kSweepMax);
   shims.sweep(now, kSweepMax);
-  apply_limits(now);
+  follow_withheld(now);
   return now;
 }
 
-void Pool::State::seen(std::string_view shim, Instant now) {
-  shims.touch(shim, now);
-  queue.set_alive(shim, true);
-  apply_limits(now);
+// An owner is alive exactly as long as its shim, so only a change needs to be told.
+Shims::Shim& Pool::State::seen(std::string_view shim, Instant now) {
+  const Shims::Touched touched = shims.touch(shim, now);
+  if (touched.came) set_alive(shim, true);
+  follow_withheld(now);
+  return touched.shim;
+}
+
+void Pool::State::set_alive(std::string_view shim, bool alive) {
+  if (Owner* owner = calls.owner(shim); owner != nullptr) queue.set_alive(*owner, alive);
+}
+
+void Pool::State::follow_withheld(Instant now) {
+  if (withheld_ppm != shims.withheld_ppm()) apply_limits(now);
 }
 
 // The configured limits, less what is withheld for shims that vanished.
@@ -163,69 +187,65 @@ void Pool::State::apply_limits(Instant now) {
   if (!(output->limits() == out)) output->configure(out, now);
 }
 
-void Pool::State::drop_waiter(std::string_view id, Leaving why, Instant now) {
-  const Waiter gone = queue.take(id);
-  if (why != Leaving::timed_out) return;
-  for (Window* window : windows_of(gone.alias, now)) window->timeouts += 1;
+void Pool::State::drop_waiter(Call& waiter, Leaving why, Instant now) {
+  if (why == Leaving::timed_out) {
+    for (Window* window : windows_of(waiter, now)) window->timeouts += 1;
+  }
+  queue.remove(waiter);
+  calls.remove(waiter);
 }
 
-std::array<Window*, 2> Pool::State::windows_of(const std::string& alias, Instant now) {
-  auto found = aliases.find(alias);
-  if (found == aliases.end()) {
-    found = aliases.try_emplace(aliases.size() < kAliasesMax ? alias : "other").first;
+std::array<Window*, 2> Pool::State::windows_of(Call& call, Instant now) {
+  if (call.windows == nullptr) {
+    auto found = aliases.find(call.alias);
+    if (found == aliases.end()) {
+      found = aliases.try_emplace(aliases.size() < kAliasesMax ? call.alias : "other").first;
+    }
+    call.windows = &found->second;
   }
-  return {&windows.at(now), &found->second.at(now)};
+  return {&windows.at(now), &call.windows->at(now)};
+}
+
+Call* Pool::State::find(std::string_view id, Call::Stage stage) {
+  Call* call = calls.find(id);
+  return call != nullptr && call->stage == stage ? call : nullptr;
 }
 
 // --- The decision --------------------------------------------------------------------------------
 
-AcquireReply Pool::acquire(const AcquireRequest& asked, Instant store_now) {
+AcquireReply Pool::acquire(const AcquireRequest& request, Instant store_now) {
   State& s = *state_;
-  const AcquireRequest request = in_range(asked, s.config);
+  const Demand demand = in_range(static_cast<const Demand&>(request), s.config);
 
   // 1. Refill to now, drop what is past its deadline.
   const Instant now = s.enter(store_now);
-  s.seen(request.shim, now);
+  Shims::Shim& shim = s.seen(request.shim, now);
   if (s.told && s.told->id == request.id) s.told.reset();  // It is awake: tell it anew.
   AcquireReply reply;
   reply.epoch = s.epoch;
   reply.shims = s.shims.count();
-  reply.share_ppm = s.shims.share_ppm(request.shim, now);
+  reply.share_ppm = s.shims.share_ppm(shim, now);
 
   // 2. An id with a lease is admitted already, an ended one has ended; nothing is drawn.
-  if (s.leases.find(request.id) != nullptr || s.ended.contains(request.id)) {
-    reply.verdict = s.ended.contains(request.id) ? Verdict::ended : Verdict::admitted;
+  Call* known = s.calls.find(request.id);
+  const bool was_waiting = known != nullptr && known->stage == Call::Stage::waiting;
+  if (!was_waiting && (known != nullptr || s.ended.contains(request.id))) {
+    reply.verdict = known != nullptr ? Verdict::admitted : Verdict::ended;
     s.refresh_turn(now);
     return reply;
   }
 
   // 3. Where it stands: a waiter keeps what its first ask said; a new one gets its score.
-  const bool was_waiting = s.queue.find(request.id) != nullptr;
+  Call first;
   if (was_waiting) {
-    s.queue.set_reserves(request.id, true);
-    s.queue.set_deadline(request.id, now + request.hold_left);
-  }
-  Waiter asker;
-  if (was_waiting) {
-    asker = *s.queue.find(request.id);
+    s.queue.set_reserves(*known, true);
+    s.queue.set_deadline(*known, now + demand.hold_left);
   } else {
-    const Tokens clamped = std::min(request.charge, s.config.limits.c_burst);
-    const Micros refill_time{micro(clamped) / s.config.limits.r_tok};
-    const Instant first_denied_at = now - request.since;
-    asker.rank.score = first_denied_at.since_zero - std::min(refill_time, kHeadStartOfSize) -
-                       request.head_start;
-    asker.rank.id = request.id;
-    asker.shim = request.shim;
-    asker.alias = request.alias;
-    asker.estimate = request.estimate;
-    asker.charge = request.charge;
-    asker.output = request.output;
-    asker.weights = request.weights;
-    asker.registered = now;
-    asker.deadline = now + request.hold_left;
+    first = s.asked_first(request, demand, now);
   }
-  const Waiter* head = s.queue.head();
-  if (head != nullptr && asker.rank <= head->rank) head = nullptr;  // The asker is the head.
+  const Call& asker = was_waiting ? *known : first;
+  const Call* head = s.queue.head();
+  if (head != nullptr && !ByRank()(*head, asker)) head = nullptr;  // The asker is the head.
 
   // 4. The checks, in order; the first that fails names the denial.
   reply.axis = s.first_failing(asker, head, now);
@@ -233,21 +253,34 @@ AcquireReply Pool::acquire(const AcquireRequest& asked, Instant store_now) {
   // 5. Admitted: draw, lease, leave the queue.
   if (reply.axis == Axis::none) {
     reply.verdict = Verdict::admitted;
-    s.admit(asker, request.lease_ttl, was_waiting, now);
-    reply.share_ppm = s.shims.share_ppm(request.shim, now);
+    const bool waited_long = was_waiting && now - known->since > kWaitedLong;
+    if (was_waiting) {
+      s.queue.remove(*known);
+    } else {
+      known = &s.calls.add(first, request.id, request.shim, request.alias);
+    }
+    s.draw_for(*known, now);
+    s.begin_lease(*known, demand.lease_ttl, now);
+    s.shims.admitted(known->owner->name, now);
+    for (Window* window : s.windows_of(*known, now)) {
+      window->admitted += 1;
+      window->waited_long += waited_long ? 1 : 0;
+    }
+    reply.share_ppm = s.shims.share_ppm(shim, now);
     s.refresh_turn(now);
     return reply;
   }
 
   // 6. Denied: register once, say why, where and how long.
   reply.verdict = Verdict::denied;
-  if (!was_waiting && request.hold_left > Micros{0}) {
-    s.queue.add(asker);
-    for (Window* window : s.windows_of(asker.alias, now)) window->held_tokens += asker.charge;
+  if (!was_waiting && demand.hold_left > Micros{0}) {
+    known = &s.calls.add(first, request.id, request.shim, request.alias);
+    s.queue.add(*known);
+    for (Window* window : s.windows_of(*known, now)) window->held_tokens += known->charge;
     head = s.queue.head();
-    if (head != nullptr && head->rank.id == asker.rank.id) head = nullptr;
+    if (head == known) head = nullptr;
   }
-  reply.place = head == nullptr ? 0 : std::max<std::int64_t>(s.queue.before(asker.rank), 1);
+  reply.place = head == nullptr ? 0 : std::max<std::int64_t>(s.queue.before(asker), 1);
   reply.predicted_wait = s.predicted_wait(asker, reply.place, now);
   if (reply.axis == Axis::paused) {
     reply.pause_left = s.pause_left(head, now);
@@ -257,9 +290,28 @@ AcquireReply Pool::acquire(const AcquireRequest& asked, Instant store_now) {
   return reply;
 }
 
+// Known nowhere yet: its id is the request's, and it has no owner.
+Call Pool::State::asked_first(const AcquireRequest& request, const Demand& demand,
+                              Instant now) const {
+  Call call;
+  call.id = request.id;
+  call.estimate = demand.estimate;
+  call.charge = demand.charge;
+  call.output = demand.output;
+  call.weights = demand.weights;
+  call.since = now;
+  call.deadline = now + demand.hold_left;
+  const Tokens clamped = std::min(demand.charge, config.limits.c_burst);
+  const Micros refill_time{micro(clamped) / config.limits.r_tok};
+  const Instant first_denied_at = now - demand.since;
+  call.score = first_denied_at.since_zero - std::min(refill_time, kHeadStartOfSize) -
+               demand.head_start;
+  return call;
+}
+
 // `head`: whom tokens are kept for, when it is not the asker itself. The clamps are for the head
 // alone: a call larger than the bucket goes against a full one, and nobody passes a blocked head.
-Axis Pool::State::first_failing(const Waiter& asker, const Waiter* head, Instant now) const {
+Axis Pool::State::first_failing(const Call& asker, const Call* head, Instant now) const {
   const Limits& limits = config.limits;
   if (paused_until > now && (head != nullptr || probe_at > now)) return Axis::paused;
 
@@ -285,37 +337,24 @@ Axis Pool::State::first_failing(const Waiter& asker, const Waiter* head, Instant
   return Axis::none;
 }
 
-void Pool::State::admit(const Waiter& asker, Micros lease_ttl, bool was_waiting, Instant now) {
+void Pool::State::draw_for(const Call& asker, Instant now) {
   tokens.draw(micro(asker.charge), now);
   requests.draw(kMicro, now);
   if (output) output->draw(micro(asker.output), now);
-  if (was_waiting) queue.take(asker.rank.id);
-
-  Lease lease;
-  lease.id = asker.rank.id;
-  lease.shim = asker.shim;
-  lease.alias = asker.alias;
-  lease.estimate = asker.estimate;
-  lease.charge = asker.charge;
-  lease.output = asker.output;
-  lease.weights = asker.weights;
-  lease.since = now;
-  lease.ttl = lease_ttl;
-  lease.deadline = now + lease_ttl;
-  leases.add(std::move(lease));
-
-  shims.admitted(asker.shim, now);
   if (paused_until > now) probe_at = now + kProbeEvery;
-  const bool waited_long = was_waiting && now - asker.registered > kWaitedLong;
-  for (Window* window : windows_of(asker.alias, now)) {
-    window->admitted += 1;
-    window->waited_long += waited_long ? 1 : 0;
-  }
+}
+
+void Pool::State::begin_lease(Call& call, Micros ttl, Instant now) {
+  call.stage = Call::Stage::at_provider;
+  call.since = now;
+  call.ttl = ttl;
+  call.deadline = now + ttl;
+  leases.add(call);
 }
 
 // What stands before the asker is as many average waiters as its place says; the sums hold the
 // asker too, once it is registered. The longest of the axes counts.
-Micros Pool::State::predicted_wait(const Waiter& asker, std::int64_t place, Instant now) const {
+Micros Pool::State::predicted_wait(const Call& asker, std::int64_t place, Instant now) const {
   const Limits& limits = config.limits;
   const Queue::Sums& sums = queue.sums();
   const auto ahead = [&](Tokens sum) {
@@ -348,7 +387,7 @@ Micros Pool::State::predicted_wait(const Waiter& asker, std::int64_t place, Inst
 }
 
 // Until the next call may pass: the head's probe, for others the one after it.
-Micros Pool::State::pause_left(const Waiter* head, Instant now) const {
+Micros Pool::State::pause_left(const Call* head, Instant now) const {
   if (paused_until <= now) return Micros{0};
   const bool probe_is_taken = head != nullptr && probe_at <= now;
   const Instant probe = probe_is_taken ? now + kProbeEvery : probe_at;
@@ -358,7 +397,7 @@ Micros Pool::State::pause_left(const Waiter* head, Instant now) const {
 // --- The head's turn -----------------------------------------------------------------------------
 
 // When the head can be admitted, as far as the buckets say; nothing if that is up to releases.
-std::optional<Instant> Pool::State::turn_of(const Waiter& head, Instant now) const {
+std::optional<Instant> Pool::State::turn_of(const Call& head, Instant now) const {
   const Limits& limits = config.limits;
   if (leases.sum() + std::min(head.estimate, limits.k_inflight) > limits.k_inflight) {
     return std::nullopt;
@@ -372,25 +411,25 @@ std::optional<Instant> Pool::State::turn_of(const Waiter& head, Instant now) con
 }
 
 void Pool::State::refresh_turn(Instant now) {
-  const Waiter* head = queue.head();
+  const Call* head = queue.head();
   if (head == nullptr) {
     turn_id.clear();
     turn_at.reset();
     return;
   }
   const std::optional<Instant> at = turn_of(*head, now);
-  const bool still_its_turn = head->rank.id == turn_id && turn_at && *turn_at <= now && at == now;
+  const bool still_its_turn = head->id == turn_id && turn_at && *turn_at <= now && at == now;
   if (still_its_turn) return;  // Since turn_at: the 2 s in which it may ask go on.
-  turn_id = head->rank.id;
+  turn_id = head->id;
   turn_at = at;
 }
 
 std::optional<Wake> Pool::take_wake() {
   State& s = *state_;
   if (!s.turn_at) return std::nullopt;
-  const Waiter* head = s.queue.find(s.turn_id);
-  HG_ASSERT(head != nullptr);
-  Wake wake{s.turn_id, head->shim, s.time.to_store(*s.turn_at)};
+  const Call* head = s.queue.head();
+  HG_ASSERT(head != nullptr && head->id == s.turn_id);
+  Wake wake{s.turn_id, std::string(head->owner->name), s.time.to_store(*s.turn_at)};
   if (s.told == wake) return std::nullopt;
   s.told = wake;
   return wake;
@@ -415,16 +454,15 @@ void Pool::step(Instant store_now) { state_->refresh_turn(state_->enter(store_no
 
 // --- Endings -------------------------------------------------------------------------------------
 
-Lease Pool::State::end(std::string_view id, Instant now) {
-  Lease lease = leases.take(id);
-  ended.add(lease.id, now + 2 * lease.ttl);
-  seen(lease.shim, now);
-  for (Window* window : windows_of(lease.alias, now)) window->released_tokens += lease.estimate;
-  return lease;
+void Pool::State::end(Call& lease, Instant now) {
+  for (Window* window : windows_of(lease, now)) window->released_tokens += lease.estimate;
+  leases.remove(lease);
+  const Instant remembered_until = now + 2 * lease.ttl;
+  ended.add(calls.remove(lease), remembered_until);
 }
 
 // Of a rebuilt lease nobody knows whether it was drawn from these buckets: it gets nothing back.
-void Pool::State::give_back_charge(const Lease& lease, Instant now) {
+void Pool::State::give_back_charge(const Call& lease, Instant now) {
   if (lease.rebuilt) return;
   tokens.draw(-micro(lease.charge), now);
   requests.draw(-kMicro, now);
@@ -435,31 +473,35 @@ bool Pool::settle(const SettleRequest& asked, Instant store_now) {
   State& s = *state_;
   const SettleRequest request = in_range(asked);
   const Instant now = s.enter(store_now);
-  if (s.leases.find(request.id) == nullptr) {
+  Call* lease = s.find(request.id, Call::Stage::at_provider);
+  if (lease == nullptr) {
     s.refresh_turn(now);
     return false;
   }
-  const Lease lease = s.end(request.id, now);
+  s.seen(lease->owner->name, now);
   Tokens accepted = 0;
   switch (request.by) {
-    case Settlement::refund: s.give_back_charge(lease, now); break;
-    case Settlement::estimate: accepted = lease.charge; break;
+    case Settlement::refund: s.give_back_charge(*lease, now); break;
+    case Settlement::estimate: accepted = lease->charge; break;
     case Settlement::usage: {
-      accepted = std::min(charge_of(request.usage, lease.weights), kTokensMax);
-      const Tokens more = accepted - lease.charge;
-      if (more > 0 || !lease.rebuilt) s.tokens.draw(micro(more), now);
-      const Tokens more_output = request.usage.output - lease.output;
-      if (s.output && (more_output > 0 || !lease.rebuilt)) s.output->draw(micro(more_output), now);
+      accepted = std::min(charge_of(request.usage, lease->weights), kTokensMax);
+      const Tokens more = accepted - lease->charge;
+      if (more > 0 || !lease->rebuilt) s.tokens.draw(micro(more), now);
+      const Tokens more_output = request.usage.output - lease->output;
+      if (s.output && (more_output > 0 || !lease->rebuilt)) {
+        s.output->draw(micro(more_output), now);
+      }
       s.kappa_micro = fold_kappa(
           s.kappa_micro, request.text_chars,
           request.usage.uncached + request.usage.cached - request.flat_tokens);
       break;
     }
   }
-  for (Window* window : s.windows_of(lease.alias, now)) {
+  for (Window* window : s.windows_of(*lease, now)) {
     window->accepted += accepted;
     window->overloads += request.overloaded ? 1 : 0;
   }
+  s.end(*lease, now);
   s.refresh_turn(now);
   return true;
 }
@@ -467,27 +509,27 @@ bool Pool::settle(const SettleRequest& asked, Instant store_now) {
 bool Pool::overload(std::string_view id, Instant store_now) {
   State& s = *state_;
   const Instant now = s.enter(store_now);
-  const bool known = s.leases.find(id) != nullptr;
-  if (known) {
-    const Lease lease = s.end(id, now);
-    if (!s.config.refused_calls_count) s.give_back_charge(lease, now);
-    for (Window* window : s.windows_of(lease.alias, now)) window->overloads += 1;
+  Call* lease = s.find(id, Call::Stage::at_provider);
+  if (lease != nullptr) {
+    s.seen(lease->owner->name, now);
+    if (!s.config.refused_calls_count) s.give_back_charge(*lease, now);
+    for (Window* window : s.windows_of(*lease, now)) window->overloads += 1;
+    s.end(*lease, now);
   }
   s.refresh_turn(now);
-  return known;
+  return lease != nullptr;
 }
 
 bool Pool::leave(std::string_view id, Leaving why, Instant store_now) {
   State& s = *state_;
   const Instant now = s.enter(store_now);
-  const Waiter* waiter = s.queue.find(id);
-  const bool known = waiter != nullptr;
-  if (known) {
-    s.seen(std::string(waiter->shim), now);
-    s.drop_waiter(id, why, now);
+  Call* waiter = s.find(id, Call::Stage::waiting);
+  if (waiter != nullptr) {
+    s.seen(waiter->owner->name, now);
+    s.drop_waiter(*waiter, why, now);
   }
   s.refresh_turn(now);
-  return known;
+  return waiter != nullptr;
 }
 
 // --- Heartbeats ----------------------------------------------------------------------------------
@@ -496,41 +538,36 @@ RenewReply Pool::renew(std::string_view shim, std::span<const LeaseRenewal> leas
                        Micros lease_ttl, Instant store_now) {
   State& s = *state_;
   const Instant now = s.enter(store_now);
-  s.seen(shim, now);
+  const Shims::Shim& beating = s.seen(shim, now);
   const Micros ttl = std::clamp(lease_ttl, kLeaseTtlMin, kLeaseTtlMax);
   for (const LeaseRenewal& renewal : leases.first(std::min(leases.size(), kRenewMax))) {
     if (s.ended.contains(renewal.id)) continue;
-    if (s.leases.find(renewal.id) != nullptr) {
-      s.leases.extend(renewal.id, ttl, now);
+    Call* call = s.calls.find(renewal.id);
+    if (call != nullptr && call->stage == Call::Stage::at_provider) {
+      s.leases.extend(*call, ttl, now);
       continue;
     }
     // Its owner knows better: the store lost the admission, and maybe still has the waiter.
-    if (s.queue.find(renewal.id) != nullptr) s.queue.take(renewal.id);
+    if (call != nullptr) s.drop_waiter(*call, Leaving::gone, now);
     const LeaseRenewal known = in_range(renewal);
-    Lease lease;
-    lease.id = known.id;
-    lease.shim = shim;
-    lease.alias = known.alias;
-    lease.estimate = known.estimate;
-    lease.charge = known.charge;
-    lease.output = known.output;
-    lease.weights = known.weights;
-    lease.rebuilt = true;
-    lease.since = now;
-    lease.ttl = ttl;
-    lease.deadline = now + ttl;
-    s.leases.add(std::move(lease));
+    Call lost;
+    lost.estimate = known.estimate;
+    lost.charge = known.charge;
+    lost.output = known.output;
+    lost.weights = known.weights;
+    lost.rebuilt = true;
+    s.begin_lease(s.calls.add(lost, known.id, shim, known.alias), ttl, now);
   }
   s.refresh_turn(now);
-  return {s.shims.share_ppm(shim, now), s.shims.count(), s.epoch};
+  return {s.shims.share_ppm(beating, now), s.shims.count(), s.epoch};
 }
 
 void Pool::farewell(std::string_view shim, Instant store_now) {
   State& s = *state_;
   const Instant now = s.enter(store_now);
   s.shims.farewell(shim);
-  s.queue.set_alive(shim, false);
-  s.apply_limits(now);
+  s.set_alive(shim, false);
+  s.follow_withheld(now);
   s.refresh_turn(now);
 }
 
@@ -577,8 +614,9 @@ std::vector<Wake> Pool::pause(Micros duration, Instant store_now) {
   s.refresh_turn(now);
   const Instant at = s.time.to_store(now + s.pause_left(nullptr, now));
   std::vector<Wake> told;
-  for (const Waiter* waiter : s.queue.in_order())
-    told.push_back({waiter->rank.id, waiter->shim, at});
+  for (const Call* waiter : s.queue.in_order()) {
+    told.push_back({std::string(waiter->id), std::string(waiter->owner->name), at});
+  }
   return told;
 }
 
@@ -604,17 +642,18 @@ PoolView Pool::view(Instant store_now) const {
   view.inflight = s.leases.sum();
   view.kappa_micro = s.kappa_micro;
   view.paused_for = std::max(s.paused_until - now, Micros{0});
-  for (const auto& [id, lease] : s.leases.all()) {
-    view.leases.push_back({id, lease.shim, lease.alias, lease.estimate, now - lease.since,
-                           std::max(lease.deadline - now, Micros{0})});
+  for (const auto& [id, call] : s.calls.all()) {
+    if (call.stage != Call::Stage::at_provider) continue;
+    view.leases.push_back({id, std::string(call.owner->name), call.alias, call.estimate,
+                           now - call.since, std::max(call.deadline - now, Micros{0})});
   }
   std::ranges::sort(view.leases, {}, &LeaseView::id);
-  const Waiter* head = s.queue.head();
+  const Call* head = s.queue.head();
   std::int64_t place = 0;
-  for (const Waiter* waiter : s.queue.in_order()) {
+  for (const Call* waiter : s.queue.in_order()) {
     const std::int64_t stands = waiter == head ? 0 : std::max<std::int64_t>(place, 1);
-    view.waiters.push_back({waiter->rank.id, waiter->shim, waiter->alias, waiter->estimate,
-                            waiter->charge, now - waiter->registered,
+    view.waiters.push_back({std::string(waiter->id), std::string(waiter->owner->name),
+                            waiter->alias, waiter->estimate, waiter->charge, now - waiter->since,
                             s.predicted_wait(*waiter, stands, now)});
     ++place;
   }
@@ -622,7 +661,7 @@ PoolView Pool::view(Instant store_now) const {
   for (const auto& [alias, ring] : s.aliases) view.aliases.push_back({alias, ring.list(now)});
   for (const auto& [name, shim] : s.shims.all()) {
     view.shims.push_back(
-        {name, now - shim.seen_at, s.shims.share_ppm(name, now), shim.withheld_ppm != 0});
+        {name, now - shim.seen_at, s.shims.share_ppm(shim, now), shim.withheld_ppm != 0});
   }
   std::ranges::sort(view.aliases, {}, &AliasView::alias);
   std::ranges::sort(view.shims, {}, &ShimView::shim);
@@ -639,7 +678,7 @@ Result<void> Pool::validate(const PoolConfig& config) { return gate::validate(co
 std::int64_t Pool::kappa_micro() const { return state_->kappa_micro; }
 std::int64_t Pool::version() const { return state_->version; }
 const PoolConfig& Pool::config() const { return state_->config; }
-bool Pool::idle() const { return state_->leases.empty() && state_->queue.empty(); }
+bool Pool::idle() const { return state_->calls.empty(); }
 
 Tokens charge_of(const Usage& usage, const Weights& weights) {
   const MicroTokens weighted = usage.uncached * kMicro + usage.cached * weights.cached_ppm +

@@ -1,124 +1,101 @@
 #include "gate/queue.h"
 
-#include <utility>
-
-#include "base/assert.h"
-
 namespace hg::gate {
 
-void Queue::hide_front(const Line& line) {
-  if (line.alive && !line.reserving.empty()) fronts_.erase(*line.reserving.begin());
+void Queue::hide_front(Owner& owner) {
+  if (owner.alive && !owner.line.empty()) fronts_.erase(fronts_.iterator_to(owner));
 }
 
-void Queue::show_front(const Line& line) {
-  if (line.alive && !line.reserving.empty()) fronts_.insert(*line.reserving.begin());
+void Queue::show_front(Owner& owner) {
+  if (owner.alive && !owner.line.empty()) fronts_.insert(owner);
 }
 
-Waiter& Queue::at(std::string_view id) {
-  const auto found = waiters_.find(id);
-  HG_ASSERT(found != waiters_.end());
-  return *found->second;
+// Whoever joins behind others, or leaves from behind others, changes no front.
+void Queue::join_line(Call& call) {
+  Owner& owner = *call.owner;
+  const bool behind = !owner.line.empty() && ByRank()(*owner.line.begin(), call);
+  if (!behind) hide_front(owner);
+  insert_late(owner.line, call);
+  if (!behind) show_front(owner);
 }
 
-void Queue::add(Waiter waiter) {
-  auto owned = std::make_unique<Waiter>(std::move(waiter));
-  const Waiter* added = owned.get();
-  const bool is_new = waiters_.emplace(added->rank.id, std::move(owned)).second;
-  HG_ASSERT(is_new);
-  order_.insert(by_rank(*added));
-  deadlines_.insert(by_deadline(*added));
+void Queue::leave_line(Call& call) {
+  Owner& owner = *call.owner;
+  const bool behind = &*owner.line.begin() != &call;
+  if (!behind) hide_front(owner);
+  owner.line.erase(owner.line.iterator_to(call));
+  if (!behind) show_front(owner);
+}
+
+void Queue::add(Call& call) {
+  order_.insert({call.score, &call});
+  insert_late(deadlines_, call);
+  join_line(call);
   sums_.count += 1;
-  sums_.charge += added->charge;
-  sums_.estimate += added->estimate;
-  sums_.output += added->output;
-  Line& line = lines_[added->shim];
-  line.waiters += 1;
-  hide_front(line);
-  line.reserving.insert(by_rank(*added));
-  show_front(line);
+  sums_.charge += call.charge;
+  sums_.estimate += call.estimate;
+  sums_.output += call.output;
 }
 
-const Waiter* Queue::find(std::string_view id) const {
-  const auto found = waiters_.find(id);
-  return found == waiters_.end() ? nullptr : found->second.get();
-}
-
-Waiter Queue::take(std::string_view id) {
-  const auto owner = waiters_.find(id);
-  HG_ASSERT(owner != waiters_.end());
-  const Waiter& waiter = *owner->second;
-  const auto line = lines_.find(waiter.shim);
-  hide_front(line->second);
-  line->second.reserving.erase(by_rank(waiter));
-  show_front(line->second);
-  if (--line->second.waiters == 0) lines_.erase(line);
-  order_.erase(by_rank(waiter));
-  deadlines_.erase(by_deadline(waiter));
+void Queue::remove(Call& call) {
+  if (call.reserves) leave_line(call);
+  deadlines_.erase(deadlines_.iterator_to(call));
+  order_.erase({call.score, &call});
   sums_.count -= 1;
-  sums_.charge -= waiter.charge;
-  sums_.estimate -= waiter.estimate;
-  sums_.output -= waiter.output;
-  Waiter taken = std::move(*owner->second);
-  waiters_.erase(owner);
-  return taken;
+  sums_.charge -= call.charge;
+  sums_.estimate -= call.estimate;
+  sums_.output -= call.output;
 }
 
-void Queue::set_deadline(std::string_view id, Instant deadline) {
-  Waiter& waiter = at(id);
-  if (waiter.deadline == deadline) return;
-  deadlines_.erase(by_deadline(waiter));
-  waiter.deadline = deadline;
-  deadlines_.insert(by_deadline(waiter));
+void Queue::set_deadline(Call& call, Instant deadline) {
+  if (call.deadline == deadline) return;
+  deadlines_.erase(deadlines_.iterator_to(call));
+  call.deadline = deadline;
+  insert_late(deadlines_, call);
 }
 
-void Queue::set_reserves(std::string_view id, bool reserves) {
-  Waiter& waiter = at(id);
-  if (waiter.reserves == reserves) return;
-  Line& line = lines_.find(waiter.shim)->second;
-  hide_front(line);
-  waiter.reserves = reserves;
+void Queue::set_reserves(Call& call, bool reserves) {
+  if (call.reserves == reserves) return;
+  call.reserves = reserves;
   if (reserves) {
-    line.reserving.insert(by_rank(waiter));
+    join_line(call);
   } else {
-    line.reserving.erase(by_rank(waiter));
+    leave_line(call);
   }
-  show_front(line);
 }
 
-void Queue::set_alive(std::string_view shim, bool alive) {
-  const auto found = lines_.find(shim);
-  if (found == lines_.end() || found->second.alive == alive) return;
-  hide_front(found->second);
-  found->second.alive = alive;
-  show_front(found->second);
+void Queue::set_alive(Owner& owner, bool alive) {
+  if (owner.alive == alive) return;
+  hide_front(owner);
+  owner.alive = alive;
+  show_front(owner);
 }
 
-const Waiter* Queue::head() const { return fronts_.empty() ? nullptr : fronts_.begin()->waiter; }
+Call* Queue::head() { return fronts_.empty() ? nullptr : &*fronts_.begin()->line.begin(); }
 
-std::int64_t Queue::before(const Rank& rank) const {
-  if (const Waiter* waiting = find(rank.id); waiting != nullptr && waiting->rank == rank) {
-    return static_cast<std::int64_t>(order_.order_of_key(by_rank(*waiting)));
-  }
-  Waiter probe;
-  probe.rank = rank;
-  return static_cast<std::int64_t>(order_.order_of_key(by_rank(probe)));
+const Call* Queue::head() const {
+  return fronts_.empty() ? nullptr : &*fronts_.begin()->line.begin();
 }
 
-const Waiter* Queue::expired(Instant now) const {
-  if (deadlines_.empty() || deadlines_.begin()->key > now.since_zero) return nullptr;
-  return deadlines_.begin()->waiter;
+std::int64_t Queue::before(const Call& call) const {
+  return static_cast<std::int64_t>(order_.order_of_key({call.score, &call}));
+}
+
+Call* Queue::expired(Instant now) {
+  if (deadlines_.empty() || deadlines_.begin()->deadline > now) return nullptr;
+  return &*deadlines_.begin();
 }
 
 std::optional<Instant> Queue::next_deadline() const {
   if (deadlines_.empty()) return std::nullopt;
-  return deadlines_.begin()->waiter->deadline;
+  return deadlines_.begin()->deadline;
 }
 
-std::vector<const Waiter*> Queue::in_order() const {
-  std::vector<const Waiter*> waiters;
-  waiters.reserve(waiters_.size());
-  for (const Entry& entry : order_) waiters.push_back(entry.waiter);
-  return waiters;
+std::vector<const Call*> Queue::in_order() const {
+  std::vector<const Call*> calls;
+  calls.reserve(order_.size());
+  for (const Entry& entry : order_) calls.push_back(entry.call);
+  return calls;
 }
 
 }  // namespace hg::gate

@@ -8,12 +8,10 @@
 #pragma once
 #include <cstdint>
 #include <optional>
-#include <set>
-#include <string>
 #include <string_view>
-#include <vector>
 
 #include "base/time.h"
+#include "gate/hooked_set.h"
 #include "gate/string_map.h"
 #include "gate/windows.h"
 
@@ -28,26 +26,34 @@ inline constexpr std::int64_t kWithheldPpm = 900'000;  // Of the share: as the l
 class Shims {
  public:
   struct Shim {
-    std::string name;
+    std::string_view name;  // The key in all().
     Instant seen_at;
     bool live = false;
     std::int64_t withheld_ppm = 0;  // Of the pool's rates; not 0: vanished.
     Instant withheld_until;
     AdmissionMeter admissions;
+    SetHook by_seen;      // Among the living or the dead.
+    SetHook by_withheld;  // While something is withheld for it.
   };
 
-  // Seen now: alive, and nothing is withheld for it any more. Answers it; stays until dropped.
-  Shim& touch(std::string_view name, Instant now);
+  // Seen now: alive, and nothing is withheld for it any more. `came`: it is new, or was dead. The
+  // shim stays where it is until it is swept, long after its death.
+  struct Touched {
+    Shim& shim;
+    bool came;
+  };
+  Touched touch(std::string_view name, Instant now);
 
+  // Nothing if it is not there any more: another shim asked for its call.
   void admitted(std::string_view name, Instant now);
 
   // The part of the admissions of the last five minutes, in millionths; 0 without any.
-  [[nodiscard]] std::int64_t share_ppm(std::string_view name, Instant now) const;
+  [[nodiscard]] std::int64_t share_ppm(const Shim& shim, Instant now) const;
 
   // The live shim that was silent for longest, if that is kShimLives; then `bury` it.
-  [[nodiscard]] const Shim* silent(Instant now) const;
+  [[nodiscard]] Shim* silent(Instant now);
   enum class Had : std::uint8_t { nothing, calls };
-  void bury(std::string_view name, Had had, Instant now);
+  void bury(Shim& shim, Had had, Instant now);
 
   // Forgets shims long silent and what is withheld too long, at most `most` of them.
   void sweep(Instant now, int most);
@@ -63,15 +69,29 @@ class Shims {
   [[nodiscard]] const StringMap<Shim>& all() const { return shims_; }
 
  private:
-  using BySeen = std::set<std::pair<Instant, std::string>>;
-  static void move_to(BySeen& to, BySeen& from, const Shim& shim, Instant seen_at);
+  struct BySeen {
+    bool operator()(const Shim& left, const Shim& right) const {
+      if (left.seen_at != right.seen_at) return left.seen_at < right.seen_at;
+      return left.name < right.name;
+    }
+  };
+  struct ByWithheld {
+    bool operator()(const Shim& left, const Shim& right) const {
+      if (left.withheld_until != right.withheld_until) {
+        return left.withheld_until < right.withheld_until;
+      }
+      return left.name < right.name;
+    }
+  };
+  using Seen = HookedSet<Shim, &Shim::by_seen, BySeen>;
 
   void give_back(Shim& shim);
+  void die(Shim& shim);
 
   StringMap<Shim> shims_;
-  BySeen live_;      // (seen_at, name) of those alive.
-  BySeen dead_;      // Of the others.
-  BySeen withheld_;  // (withheld_until, name).
+  Seen live_;
+  Seen dead_;
+  HookedSet<Shim, &Shim::by_withheld, ByWithheld> withheld_;
   std::int64_t withheld_sum_ = 0;
   AdmissionMeter admissions_;  // Of all together.
 };

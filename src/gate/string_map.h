@@ -13,7 +13,7 @@ namespace hg::gate {
 struct StringHash {
   using is_transparent = void;
   // Eight bytes a step, in place: std::hash is a call into the library, and every operation of a
-  // pool looks up some twenty names and ids.
+  // pool looks up several names and ids.
   std::size_t operator()(std::string_view text) const {
     std::uint64_t state = text.size() * kOdd;
     while (text.size() >= sizeof(std::uint64_t)) {

@@ -57,10 +57,8 @@ enum class Axis : std::uint8_t { none, paused, tok, req, inflight, out };
 // "tok", "req", ...: the word used in replies, logs, metrics and pages.
 [[nodiscard]] const char* to_string(Axis axis);
 
-struct AcquireRequest {
-  std::string id;       // shim-epoch.sequence.try, unique for ever.
-  std::string shim;     // Who asks, renews and is woken.
-  std::string alias;    // The (pool, harness) pair; windows are kept for it.
+// What a call asks for, in numbers.
+struct Demand {
   Tokens estimate = 0;  // Prompt tokens expected, unweighted: what counts in flight, >= 0.
   Tokens charge = 0;    // What is drawn from the token bucket, >= 0.
   Tokens output = 0;    // Output expected: what is drawn from the out bucket, where there is one.
@@ -71,6 +69,13 @@ struct AcquireRequest {
   Micros since{0};       // Seniority earned before, at most one hold cap (the gate cuts at 300 s).
   Micros lease_ttl{30'000'000};
   Weights weights;  // At which `charge` was computed; kept in the lease for the settlement.
+};
+
+// A base so that the numbers can be cut to their ranges without copying the names.
+struct AcquireRequest : Demand {
+  std::string id;     // shim-epoch.sequence.try, unique for ever.
+  std::string shim;   // Who asks, renews and is woken.
+  std::string alias;  // The (pool, harness) pair; windows are kept for it.
 };
 
 enum class Verdict : std::uint8_t { admitted, denied, ended, no_pool };
