@@ -3,8 +3,9 @@
 -- Gives the answers of pool.cc, number for number: tests/valkey plays random histories and
 -- tests/vectors on both. pool.h says what the operations mean; docs/protocol.md lists keys, fields,
 -- arguments and replies. What to know before changing a line:
---   * Lua counts in doubles: everything is a whole number below 2^53 (limits.h sees to that), divided
---     by (a - a % b) / b, which is exact and floors, and written with %.0f ('..' keeps 14 digits).
+--   * Lua counts in doubles: everything is a whole number below 2^53 (limits.h sees to that),
+--     divided by (a - a % b) / b, which is exact and floors, and written with %.0f ('..' keeps 14
+--     digits).
 --   * Strings are compared by their bytes: '<' on strings would ask the server's locale.
 --   * Nothing is written before the arguments are read: an error leaves the pool as it was.
 --   * Calls into the server cost more than all of the arithmetic, and each function made here is
@@ -47,7 +48,7 @@ local PAUSE_MAX = 604800000000
 local RENEW_MAX = 100
 local RENEW_FIELDS = 7
 local LIFETIME_S = 1209600           -- Of every key: twice the longest pause.
-local REFRESH_EVERY = 3600000000     -- Moves that lifetime; the pool need not be written more often.
+local REFRESH_EVERY = 3600000000     -- And is begun anew.
 
 local op, given = ARGV[1], ARGV[2]
 local POOL, LEASES, ENDED, ORDER, HOLDS = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
@@ -87,11 +88,11 @@ end
 local got = call('HMGET', POOL, 'state', 'limits', 'head', 'window', 'call:' .. id, 'shim:' .. shim,
                  'alias:' .. alias)
 if got[1] and sub(got[1], 1, 2) ~= FORMAT .. ' ' then
-  fail('HGVERSION', 'the pool is stored in format ' .. match(got[1], '^%S*') .. ', and this release of ' ..
-                    'Headgate knows ' .. FORMAT .. ': use a newer release')
+  fail('HGVERSION', 'the pool is stored in format ' .. match(got[1], '^%S*') .. ', and this ' ..
+                    'release of Headgate knows ' .. FORMAT .. ': use a newer release')
 end
-local there = got[1] and call('EXISTS', POOL, LEASES, ENDED, ORDER, HOLDS, LINES, FRONTS, LIVE, DEAD,
-                              WITHHELD) == 10
+local there = got[1] and call('EXISTS', POOL, LEASES, ENDED, ORDER, HOLDS, LINES, FRONTS, LIVE,
+                              DEAD, WITHHELD) == 10
 
 -- A configuration from the arguments, from the i-th on, checked as limits.cc does.
 local config
@@ -147,7 +148,8 @@ if not there then
   call('HSET', POOL, 'limits', config.limits, 'config', config.rest, 'head', '',
        'window', format('%.0f 0 0 0 0 0 0 0 0 0', (raw - raw % WINDOW) / WINDOW),
        'windows', '',
-       'state', format('%.0f %.0f %.0f %.0f 0 %.0f %.0f %.0f 0 %.0f %.0f %.0f %.0f 0 %.0f 0 0 0 0 0 0 0 0 %.0f 0',
+       'state', format('%.0f %.0f %.0f %.0f 0 %.0f %.0f %.0f 0 %.0f %.0f %.0f %.0f 0 %.0f' ..
+                       ' 0 0 0 0 0 0 0 0 %.0f 0',
                        FORMAT, given == '' and 0 or 1, version, epoch, raw, tokens, requests, out,
                        config[10], raw, raw, NEVER, raw))
   for i = 2, #KEYS do call('ZADD', KEYS[i], KEYS[i] == LINES and 0 or 'inf', '') end
@@ -155,13 +157,13 @@ if not there then
   return {'ok', version, config[10], epoch, '', 1}
 end
 
--- --- The pool as the last step left it ---------------------------------------------------------
+-- --- The pool as the last step left it -------------------------------------------------------
 
 local state_format, clock, version, epoch, offset, last, tokens, requests, rest, out, kappa,
   paused_until, probe_at, withheld, next_sweep, leases, inflight, waiters, wait_charge,
   wait_estimate, wait_output, shim_count, alias_count, refreshed, endings, tail = match(got[1],
-  '^(%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+)' ..
-  ' (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+)(.*)$')
+  '^(%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+)' ..
+  ' (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+)(.*)$')
 if (clock == '1') ~= (given ~= '') then
   fail('HGCLOCK', clock == '1' and 'this is a pool for tests: each command must bring the moment'
                   or 'only a pool made for tests takes the moment from a command')
@@ -195,7 +197,8 @@ if got[3] ~= '' then
   end
   if told_at then
     local start = id_length + shim_length
-    told_id, told_shim = sub(names, start + 1, start + told_length), sub(names, start + told_length + 1)
+    told_id = sub(names, start + 1, start + told_length)
+    told_shim = sub(names, start + told_length + 1)
   end
 end
 local turn_id = head_id
@@ -210,7 +213,7 @@ do
 end
 local ADMITTED, LONG, HELD, TIMEOUTS, ACCEPTED, OVERLOADS, RELEASED = 1, 2, 3, 4, 5, 6, 7
 
--- --- Time --------------------------------------------------------------------------------------
+-- --- Time ------------------------------------------------------------------------------------
 
 local looking = op == 'view' or op == 'summary'
 local before = last
@@ -271,7 +274,11 @@ if now > before then
   if c_out > 0 then
     capacity = c_out * MICRO
     gained = elapsed * out_rate
-    if gained >= capacity - out or elapsed >= WAIT_MAX then out = capacity else out = out + gained end
+    if gained >= capacity - out or elapsed >= WAIT_MAX then
+      out = capacity
+    else
+      out = out + gained
+    end
   end
   capacity = c_req * MICRO
   if elapsed >= request_wait(capacity) then
@@ -284,7 +291,7 @@ if now > before then
   end
 end
 
--- --- Records: read once, written at the end ------------------------------------------------------
+-- --- Records: read once, written at the end --------------------------------------------------
 
 local batch, batched = {}, 0  -- For one HSET.
 local function put(field, value)
@@ -300,13 +307,17 @@ local function read_call(name)
   return text
 end
 
+local function ring_text(ring)
+  return format('%.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f', ring.index, ring[1], ring[2], ring[3],
+                ring[4], ring[5], ring[6], ring[7])
+end
+
 -- A window that is over: appended to the older ones, of which those of five minutes are kept.
 local index = (now - now % WINDOW) / WINDOW
 local function close_window(ring, older)
   for i = 1, 7 do
     if ring[i] ~= 0 then
-      older = older .. format('%.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f;', ring.index, ring[1], ring[2],
-                              ring[3], ring[4], ring[5], ring[6], ring[7])
+      older = older .. ring_text(ring) .. ';'
       break
     end
   end
@@ -324,7 +335,8 @@ local pool_windows  -- The older windows of the pool, where they were read.
 if window.index ~= index then
   pool_windows = close_window(window, call('HGET', POOL, 'windows'))
   past_admitted, released_lately = 0, 0
-  for at, admitted, released in string.gmatch(pool_windows, '(%S+) (%S+) %S+ %S+ %S+ %S+ %S+ (%S+);') do
+  local entry = '(%S+) (%S+) %S+ %S+ %S+ %S+ %S+ (%S+);'
+  for at, admitted, released in string.gmatch(pool_windows, entry) do
     past_admitted = past_admitted + admitted
     if at + 0 >= index - RELEASE_WINDOWS then released_lately = released_lately + released end
   end
@@ -362,8 +374,8 @@ local function shim_of(name)
   local text
   if name == shim then text = got[6] else text = call('HGET', POOL, 'shim:' .. name) end
   if text then
-    local state, withheld_ppm, withheld_until, held, waiting, seen, at, admitted, past, older = match(
-      text, '^(%a) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (.*)$')
+    local state, withheld_ppm, withheld_until, held, waiting, seen, at, admitted, past, older =
+      match(text, '^(%a) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (.*)$')
     s = {state = state, withheld = withheld_ppm + 0, withheld_until = withheld_until + 0,
          leases = held + 0, waiters = waiting + 0, seen = seen + 0, index = at + 0,
          admitted = admitted + 0, past = past + 0, older = older}
@@ -394,7 +406,7 @@ local function share_of(s)
   return (x - x % all) / all
 end
 
--- --- The queue -------------------------------------------------------------------------------------
+-- --- The queue -------------------------------------------------------------------------------
 
 -- LINES holds, in order, who of a shim's waiters reserves: its name with its length before it, so
 -- that no name begins another; the score, moved to be positive; the id.
@@ -425,17 +437,18 @@ local function remove_front(name)
 end
 
 local function parse_waiter(name, text)
-  local score, charge, estimate, output, cached, out_weight, registered, reserves, length, names = match(
-    text, '^W (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%d+) (.*)$')
+  local score, charge, estimate, output, cached, out_weight, registered, reserves, length, names =
+    match(text, '^W (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%d+) (.*)$')
   return {id = name, score = score + 0, charge = charge + 0, estimate = estimate + 0,
-          output = output + 0, cached = cached, out_weight = out_weight, registered = registered + 0,
-          reserves = reserves == '1', shim = sub(names, 1, length), alias = sub(names, length + 1)}
+          output = output + 0, cached = cached, out_weight = out_weight,
+          registered = registered + 0, reserves = reserves == '1', shim = sub(names, 1, length),
+          alias = sub(names, length + 1)}
 end
 
 local function write_waiter(w)
-  calls[w.id] = format('W %.0f %.0f %.0f %.0f %s %s %.0f %s %.0f %s%s', w.score, w.charge, w.estimate,
-                       w.output, w.cached, w.out_weight, w.registered, w.reserves and '1' or '0',
-                       #w.shim, w.shim, w.alias)
+  calls[w.id] = format('W %.0f %.0f %.0f %.0f %s %s %.0f %s %.0f %s%s', w.score, w.charge,
+                       w.estimate, w.output, w.cached, w.out_weight, w.registered,
+                       w.reserves and '1' or '0', #w.shim, w.shim, w.alias)
 end
 
 local function set_head(w)
@@ -496,7 +509,7 @@ local function set_reserves(w, reserves)
   if reserves then into_line(w) else out_of_line(w) end
 end
 
--- --- Shims -----------------------------------------------------------------------------------------
+-- --- Shims -----------------------------------------------------------------------------------
 
 local function due(at)
   if at < next_sweep then next_sweep = at end
@@ -533,7 +546,7 @@ local function no_longer_live(name, s)
   if s.waiters > 0 then remove_front(name) end
 end
 
--- --- What happens by itself ------------------------------------------------------------------------
+-- --- What happens by itself ------------------------------------------------------------------
 
 if not looking and head_id and turn_at and turn_at + LAPSE_AFTER <= now then
   set_reserves(parse_waiter(head_id, read_call(head_id)), false)
@@ -601,7 +614,7 @@ if not looking and now >= next_sweep then
                         first(WITHHELD), first(DEAD, SHIM_KEPT), NEVER)
 end
 
--- --- The decision ------------------------------------------------------------------------------------
+-- --- The decision ----------------------------------------------------------------------------
 
 -- Until the next call may pass: the head's probe, for others the one after it.
 local function pause_left(behind_head)
@@ -682,7 +695,8 @@ if op == 'acquire' then
       due(now + hold_left)
     else
       local size = math.min(w.charge, c_burst) * MICRO
-      w.score = now - since - math.min((size - size % r_tok) / r_tok, HEAD_START_OF_SIZE) - head_start
+      local refill = (size - size % r_tok) / r_tok
+      w.score = now - since - math.min(refill, HEAD_START_OF_SIZE) - head_start
       w.shim, w.alias, w.registered = shim, alias, now
       w.cached, w.out_weight = format('%.0f', cached), format('%.0f', out_weight)
     end
@@ -728,8 +742,8 @@ if op == 'acquire' then
       draw_request(MICRO)
       draw_out(w.output * MICRO)
       if was_waiting then take_waiter(w) end
-      calls[id] = format('L %.0f %.0f %.0f %s %s 0 %.0f %.0f %.0f %s%s', w.estimate, w.charge, w.output,
-                         w.cached, w.out_weight, now, ttl, #w.shim, w.shim, w.alias)
+      calls[id] = format('L %.0f %.0f %.0f %s %s 0 %.0f %.0f %.0f %s%s', w.estimate, w.charge,
+                         w.output, w.cached, w.out_weight, now, ttl, #w.shim, w.shim, w.alias)
       call('ZADD', LEASES, format('%.0f', now + ttl), id)
       due(now + ttl)
       leases, inflight = leases + 1, inflight + w.estimate
@@ -777,7 +791,7 @@ if op == 'acquire' then
     end
   end
 
--- --- Endings -----------------------------------------------------------------------------------------
+-- --- Endings ---------------------------------------------------------------------------------
 
 elseif op == 'settle' or op == 'overload' then
   local by = op == 'settle' and ARGV[4] or 'overload'
@@ -793,8 +807,8 @@ elseif op == 'settle' or op == 'overload' then
   if record == nil then record = got[5] end
   local done = record and sub(record, 1, 1) == 'L'
   if done then
-    local estimate, charge, out_charge, w_cached, w_output, rebuilt, _, ttl, length, names = match(record,
-      '^L (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%d+) (.*)$')
+    local estimate, charge, out_charge, w_cached, w_output, rebuilt, _, ttl, length, names =
+      match(record, '^L (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%d+) (.*)$')
     local owner, name = sub(names, 1, length), sub(names, length + 1)
     call('ZREM', LEASES, id)
     leases, inflight = leases - 1, inflight - estimate
@@ -822,7 +836,8 @@ elseif op == 'settle' or op == 'overload' then
       local text_tokens = uncached + cached - flat
       if chars > 0 and text_tokens >= 1000 then
         x = chars * MICRO
-        local difference = math.max(math.min((x - x % text_tokens) / text_tokens, 8000000), 2000000) - kappa
+        local observed = (x - x % text_tokens) / text_tokens
+        local difference = math.max(math.min(observed, 8000000), 2000000) - kappa
         kappa = kappa + (difference - difference % 20) / 20
       end
     elseif (by == 'refund' or refused_count == '0') and not rebuilt then
@@ -832,7 +847,8 @@ elseif op == 'settle' or op == 'overload' then
     end
     if by == 'overload' then overloaded = 1 end
     ring[ACCEPTED], window[ACCEPTED] = ring[ACCEPTED] + accepted, window[ACCEPTED] + accepted
-    ring[OVERLOADS], window[OVERLOADS] = ring[OVERLOADS] + overloaded, window[OVERLOADS] + overloaded
+    ring[OVERLOADS] = ring[OVERLOADS] + overloaded
+    window[OVERLOADS] = window[OVERLOADS] + overloaded
   end
   answer = {done and 1 or 0}
 
@@ -853,7 +869,7 @@ elseif op == 'leave' then
   end
   answer = {done and 1 or 0}
 
--- --- Heartbeats --------------------------------------------------------------------------------------
+-- --- Heartbeats ------------------------------------------------------------------------------
 
 elseif op == 'renew' then
   if shim == '' then fail('HGARG', 'renew: shim must not be empty') end
@@ -887,8 +903,8 @@ elseif op == 'renew' then
         -- Its owner knows better: the store lost the admission, and maybe still has the waiter.
         if kind == 'W' then take_waiter(parse_waiter(lease.id, record)) end
         calls[lease.id] = format('L %.0f %.0f %.0f %.0f %.0f 1 %.0f %.0f %.0f %s%s', lease.estimate,
-                                 lease.charge, lease.output, lease.cached, lease.out_weight, now, ttl,
-                                 #shim, shim, lease.alias)
+                                 lease.charge, lease.output, lease.cached, lease.out_weight, now,
+                                 ttl, #shim, shim, lease.alias)
         leases, inflight = leases + 1, inflight + lease.estimate
         s.leases, s.changed = s.leases + 1, true
       end
@@ -907,7 +923,7 @@ elseif op == 'farewell' then
     if s.state == 'l' then no_longer_live(shim, s) end
   end
 
--- --- Configuration -------------------------------------------------------------------------------------
+-- --- Configuration ---------------------------------------------------------------------------
 
 elseif op == 'configure' or op == 'restore' then
   local number = arg(3, 0, NEVER)
@@ -994,7 +1010,7 @@ elseif op ~= 'step' then
   fail('HGARG', 'no operation "' .. op .. '"')
 end
 
--- --- The head's turn, and the end of the step --------------------------------------------------------
+-- --- The head's turn, and the end of the step ------------------------------------------------
 
 find_head()
 if not head_id then
@@ -1028,38 +1044,36 @@ for name, s in pairs(shims) do
     if s.state == 'f' and s.leases == 0 and s.waiters == 0 then
       call('HDEL', POOL, 'shim:' .. name)
     else
-      put('shim:' .. name, format('%s %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f %s', s.state, s.withheld,
-                                  s.withheld_until, s.leases, s.waiters, s.seen, s.index, s.admitted,
-                                  s.past, s.older))
+      put('shim:' .. name, format('%s %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f %s', s.state,
+                                  s.withheld, s.withheld_until, s.leases, s.waiters, s.seen,
+                                  s.index, s.admitted, s.past, s.older))
     end
   end
 end
 for name, ring in pairs(rings) do
-  put('alias:' .. name, format('%.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f', ring.index, ring[1], ring[2],
-                               ring[3], ring[4], ring[5], ring[6], ring[7]))
+  put('alias:' .. name, ring_text(ring))
 end
 for name, text in pairs(calls) do
   if text then put('call:' .. name, text) else call('HDEL', POOL, 'call:' .. name) end
 end
 local head = ''
 if head_id or told_at then
-  head = format('%.0f %.0f %.0f %.0f %s %s %.0f %.0f %.0f %s%s%s%s', head_score or 0, head_charge or 0,
-                head_estimate or 0, head_output or 0, turn_at and format('%.0f', turn_at) or '-',
+  head = format('%.0f %.0f %.0f %.0f %s %s %.0f %.0f %.0f %s%s%s%s', head_score or 0,
+                head_charge or 0, head_estimate or 0, head_output or 0,
+                turn_at and format('%.0f', turn_at) or '-',
                 told_at and format('%.0f', told_at) or '-', head_id and #head_id or 0,
                 head_id and #head_shim or 0, told_at and #told_id or 0, head_id or '',
                 head_id and head_shim or '', told_at and told_id or '', told_at and told_shim or '')
 end
 if head ~= got[3] then put('head', head) end
-local text = format('%.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f', window.index, window[1],
-                    window[2], window[3], window[4], window[5], window[6], window[7], past_admitted,
-                    released_lately)
+local text = format('%s %.0f %.0f', ring_text(window), past_admitted, released_lately)
 if text ~= got[4] then put('window', text) end
 if raw - refreshed >= REFRESH_EVERY or raw < refreshed + 0 then
   refreshed = raw
   for i = 1, #KEYS do call('EXPIRE', KEYS[i], LIFETIME_S) end
 end
-put('state', format('%s %s %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f' ..
-                    ' %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f%s',
+put('state', format('%s %s %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f' ..
+                    ' %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f%s',
                     state_format, clock, version, epoch, offset, last, tokens, requests, rest, out,
                     kappa, paused_until, probe_at, withheld, next_sweep, leases, inflight, waiters,
                     wait_charge, wait_estimate, wait_output, shim_count, alias_count, refreshed,
@@ -1073,7 +1087,9 @@ if wake ~= '' then
 end
 if published and waiters > 0 then
   for _, name in ipairs(call('ZRANGE', LIVE, 0, -1)) do
-    if name ~= '' and shim_of(name).waiters > 0 then redis.pcall('PUBLISH', channel .. name, published) end
+    if name ~= '' and shim_of(name).waiters > 0 then
+      redis.pcall('PUBLISH', channel .. name, published)
+    end
   end
 end
 return {status, version, kappa, epoch, wake, unpack(answer)}

@@ -36,13 +36,16 @@ std::optional<Instant> Leases::next_deadline() const {
 
 void EndedIds::add(std::string id, Instant until) {
   const auto [at, added] = ids_.try_emplace(std::move(id));
-  if (!added) return;
   at->second.id = at->first;
+  if (!added) by_time_.erase(by_time_.iterator_to(at->second));  // Past its time, not swept yet.
   at->second.until = until;
   insert_late(by_time_, at->second);
 }
 
-bool EndedIds::contains(std::string_view id) const { return ids_.contains(id); }
+bool EndedIds::contains(std::string_view id, Instant now) const {
+  const auto found = ids_.find(id);
+  return found != ids_.end() && found->second.until > now;
+}
 
 void EndedIds::sweep(Instant now, int most) {
   for (int i = 0; i < most && !by_time_.empty() && by_time_.begin()->until <= now; ++i) {

@@ -38,7 +38,8 @@ class Leases {
 class EndedIds {
  public:
   void add(std::string id, Instant until);
-  [[nodiscard]] bool contains(std::string_view id) const;
+  [[nodiscard]] bool contains(std::string_view id, Instant now) const;
+  // Only makes room: what is past its time is not contained, swept or not.
   void sweep(Instant now, int most);
   [[nodiscard]] std::size_t size() const { return ids_.size(); }
 

@@ -229,7 +229,7 @@ AcquireReply Pool::acquire(const AcquireRequest& request, Instant store_now) {
   // 2. An id with a lease is admitted already, an ended one has ended; nothing is drawn.
   Call* known = s.calls.find(request.id);
   const bool was_waiting = known != nullptr && known->stage == Call::Stage::waiting;
-  if (!was_waiting && (known != nullptr || s.ended.contains(request.id))) {
+  if (!was_waiting && (known != nullptr || s.ended.contains(request.id, now))) {
     reply.verdict = known != nullptr ? Verdict::admitted : Verdict::ended;
     s.refresh_turn(now);
     return reply;
@@ -541,7 +541,7 @@ RenewReply Pool::renew(std::string_view shim, std::span<const LeaseRenewal> leas
   const Shims::Shim& beating = s.seen(shim, now);
   const Micros ttl = std::clamp(lease_ttl, kLeaseTtlMin, kLeaseTtlMax);
   for (const LeaseRenewal& renewal : leases.first(std::min(leases.size(), kRenewMax))) {
-    if (s.ended.contains(renewal.id)) continue;
+    if (s.ended.contains(renewal.id, now)) continue;
     Call* call = s.calls.find(renewal.id);
     if (call != nullptr && call->stage == Call::Stage::at_provider) {
       s.leases.extend(*call, ttl, now);

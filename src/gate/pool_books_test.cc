@@ -267,6 +267,20 @@ TEST(LeaseTest, AStepDropsABoundedNumberInSortedOrder) {
   EXPECT_TRUE(pool.idle());
 }
 
+TEST(LeaseTest, AnEndedIdIsForgottenInTimeHoweverManyEndedWithIt) {
+  Pool pool = full_pool();
+  for (int i = 0; i < 250; ++i) {
+    const std::string id = "a." + std::to_string(1000 + i);
+    ASSERT_EQ(pool.acquire(call(id, 1), kStart).verdict, Verdict::admitted);
+    ASSERT_TRUE(pool.settle(used(id, 1), kStart));
+  }
+  EXPECT_EQ(pool.acquire(call("a.1249", 1), kStart + 59s).verdict, Verdict::ended);
+  EXPECT_EQ(pool.acquire(call("a.1249", 1), kStart + 60s).verdict, Verdict::admitted);
+  ASSERT_TRUE(pool.settle(used("a.1249", 1), kStart + 60s));
+  EXPECT_EQ(pool.acquire(call("a.1249", 1), kStart + 119s).verdict, Verdict::ended)
+      << "and its new end is remembered for as long as the first";
+}
+
 // --- Configuration -------------------------------------------------------------------------------
 
 TEST(ConfigureTest, KeepsLevelsClampsToALowerCapacityAndCountsVersions) {
@@ -569,6 +583,23 @@ TEST(ShareTest, ShimsAreForgotten) {
   EXPECT_TRUE(pool.settle({"a.1"}, kStart));
   beat(pool, {"b"}, kStart, kStart + 661s);
   EXPECT_EQ(pool.renew("b", {}, 30s, kStart + 662s).shims, 1);
+}
+
+TEST(ShareTest, ACallThatOutlivedItsShimInTheQueueCanBeAdmittedForAnother) {
+  PoolConfig config = roomy_config();
+  config.limits.k_inflight = 100;
+  Pool pool = full_pool(config);
+  (void)pool.acquire(call("b.1", 100), kStart);
+  EXPECT_EQ(pool.acquire(call("a.1", 100, 1h), kStart).axis, Axis::inflight);
+  const LeaseRenewal held{"b.1", "x", 100, 100, 0, {}};
+  Instant now = kStart;
+  for (; now < kStart + 670s; now = now + 5s) pool.renew("b", std::span(&held, 1), 30s, now);
+  EXPECT_EQ(pool.view(now).shims.size(), 1U) << "shim a is forgotten";
+  EXPECT_TRUE(pool.settle(used("b.1", 100), now));
+  AcquireRequest adopted = call("a.1", 100, 1h);
+  adopted.shim = "b";
+  EXPECT_EQ(pool.acquire(adopted, now).verdict, Verdict::admitted);
+  EXPECT_EQ(pool.view(now).leases.at(0).shim, "a");
 }
 
 }  // namespace

@@ -30,8 +30,7 @@ Shims::Touched Shims::touch(std::string_view name, Instant now) {
 
 void Shims::admitted(std::string_view name, Instant now) {
   const auto found = shims_.find(name);
-  if (found == shims_.end()) return;
-  found->second.admissions.add(now);
+  if (found != shims_.end()) found->second.admissions.add(now);
   admissions_.add(now);
 }
 

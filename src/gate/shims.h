@@ -44,7 +44,8 @@ class Shims {
   };
   Touched touch(std::string_view name, Instant now);
 
-  // Nothing if it is not there any more: another shim asked for its call.
+  // Counted for all even when the shim is unknown: it was forgotten while a call of its waited,
+  // and another shim asked for that call.
   void admitted(std::string_view name, Instant now);
 
   // The part of the admissions of the last five minutes, in millionths; 0 without any.
