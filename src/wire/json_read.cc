@@ -2,10 +2,22 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 
 namespace hg::wire {
 
 namespace dom = simdjson::dom;
+
+namespace {
+
+constexpr std::size_t kParserKept = std::size_t{512} * 1024;  // Bytes of a body.
+
+dom::parser& parser_of_this_thread() {
+  static thread_local dom::parser parser;
+  return parser;
+}
+
+}  // namespace
 
 bool one_of(std::string_view text, std::initializer_list<std::string_view> names) {
   return std::ranges::find(names, text) != names.end();
@@ -34,6 +46,16 @@ Found last_of(const Found& value, std::string_view name) {
   dom::element element;
   if (value.get(element) != simdjson::SUCCESS) return Found(simdjson::NO_SUCH_FIELD);
   return last_of(element, name);
+}
+
+KeptParser::KeptParser() : parser_(parser_of_this_thread()) {}
+
+KeptParser::~KeptParser() {
+  if (parser_.capacity() > kParserKept) parser_ = dom::parser();
+}
+
+Found KeptParser::parse(std::string_view text) {
+  return parser_.parse(text.data(), text.size(), true);
 }
 
 std::optional<Tokens> declared_count(const dom::element& value) {

@@ -1,7 +1,8 @@
 // json_read.h: small questions to a parsed JSON body: a member's text, the last of two members of
 // one name, a declared count.
 //
-// Pure. What comes back points into the parser's document and lives as long as that.
+// Pure; a KeptParser is used on the thread that made it. What comes back points into the parser's
+// document and lives as long as that.
 #pragma once
 #include <simdjson.h>
 
@@ -24,6 +25,23 @@ using Found = simdjson::simdjson_result<simdjson::dom::element>;
 [[nodiscard]] Found last_of(const simdjson::dom::object& object, std::string_view name);
 [[nodiscard]] Found last_of(const simdjson::dom::element& value, std::string_view name);
 [[nodiscard]] Found last_of(const Found& value, std::string_view name);
+
+// A parser whose memory is kept from one body to the next of this thread: it needs twelve times the
+// body's length, and fresh memory costs more than the reading. What was parsed before is gone with
+// the next one's making. Memory that a very long body left large is given back at its end.
+class KeptParser {
+ public:
+  KeptParser();
+  ~KeptParser();
+  KeptParser(const KeptParser&) = delete;
+  KeptParser& operator=(const KeptParser&) = delete;
+
+  // `text` needs no padding; it is copied once, into a buffer with the room that is read past it.
+  [[nodiscard]] Found parse(std::string_view text);
+
+ private:
+  simdjson::dom::parser& parser_;
+};
 
 // A count that a caller declares: whole, not negative; anything else is not a declaration.
 [[nodiscard]] std::optional<Tokens> declared_count(const simdjson::dom::element& value);

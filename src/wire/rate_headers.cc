@@ -240,6 +240,17 @@ void infer_window(RateReading& reading) {
   reading.window = found;
 }
 
+// Nearly every field is something else: told without a copy in lower case.
+bool may_tell_rates(std::string_view name) {
+  constexpr std::string_view kCodex = "x-codex-";
+  if (iequals(name.substr(0, kCodex.size()), kCodex)) return true;
+  for (std::size_t at = name.find_first_of("lL"); at != std::string_view::npos;
+       at = name.find_first_of("lL", at + 1)) {
+    if (iequals(name.substr(at, 5), "limit")) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 const char* to_string(RateUnit unit) {
@@ -256,9 +267,8 @@ const char* to_string(RateUnit unit) {
 std::vector<RateReading> read_rate_headers(const Headers& headers, WallTime wall) {
   Gathered gathered;
   for (const Header& header : headers.all()) {
+    if (!may_tell_rates(header.name)) continue;
     const std::string name = to_lower(header.name);
-    // Nearly every field is something else.
-    if (name.find("limit") == std::string::npos && !name.starts_with("x-codex-")) continue;
     const auto known = std::ranges::find(kNames, name, &Name::name);
     if (known == kNames.end()) continue;
     take(*known, header.value, wall, gathered.at(known->unit, known->window));

@@ -2,6 +2,7 @@
 #include <fmt/core.h>
 #include <simdjson.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <optional>
@@ -153,6 +154,7 @@ Result<void> read_chat(Dialect dialect, const Fields& fields, RequestFacts& fact
       prompt.structured(schema);
     }
   }
+  facts.prefix.reserve(std::min(messages.size() + 1, kMostBlocks));
   end_block(prompt, facts);
 
   for (const dom::element element : messages) {
@@ -199,26 +201,6 @@ void end_prompt(const Prompt& prompt, RequestFacts& facts) {
   facts.prompt_hash = prompt.hash();
 }
 
-namespace {
-
-constexpr std::size_t kParserKept = std::size_t{512} * 1024;  // Bytes of a body.
-
-// Gives the memory of a parser back that a very long body left large.
-class ForgetLarge {
- public:
-  explicit ForgetLarge(dom::parser& parser) : parser_(parser) {}
-  ~ForgetLarge() {
-    if (parser_.capacity() > kParserKept) parser_ = dom::parser();
-  }
-  ForgetLarge(const ForgetLarge&) = delete;
-  ForgetLarge& operator=(const ForgetLarge&) = delete;
-
- private:
-  dom::parser& parser_;
-};
-
-}  // namespace
-
 Result<RequestFacts> read_request(Dialect dialect, std::string_view body) {
   Endpoint endpoint;
   endpoint.dialect = dialect;
@@ -227,17 +209,13 @@ Result<RequestFacts> read_request(Dialect dialect, std::string_view body) {
 
 Result<RequestFacts> read_request(const Endpoint& endpoint, std::string_view body) {
   if (body.empty()) return fail(Errc::invalid, "the body is empty");
-  // Kept from one request to the next: it needs twelve times the body's length, and fresh memory
-  // costs more than the reading. Nothing of it is seen outside.
-  static thread_local dom::parser parser;
-  const ForgetLarge forget(parser);
+  KeptParser parser;
   dom::element root;
-  // Copies once, into a buffer with the room that the parser reads past the end.
-  auto error = parser.parse(body.data(), body.size(), true).get(root);
+  auto error = parser.parse(body).get(root);
   if (error != simdjson::SUCCESS) {
     // More than this parser takes is not yet wrong: the provider may take it.
     const std::optional<std::string> mended = mend_json(body);
-    if (mended) error = parser.parse(mended->data(), mended->size(), true).get(root);
+    if (mended) error = parser.parse(*mended).get(root);
   }
   if (error != simdjson::SUCCESS) {
     return fail(Errc::invalid,

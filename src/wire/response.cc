@@ -97,7 +97,7 @@ struct ResponseReader::State {
   void sniff(std::string_view bytes, bool last);
   void pass_on(std::string_view bytes);
   void hold_body(std::string_view bytes);
-  bool parse(std::string_view text, dom::object& object);
+  static bool parse(KeptParser& parser, std::string_view text, dom::object& object);
 
   void take_object(const dom::object& object, std::string_view text, std::string_view event_type);
   void take_usage_of(const dom::object& object);
@@ -112,7 +112,6 @@ struct ResponseReader::State {
   SseParser sse;
   JsonElements elements;
   AwsFrames frames;
-  dom::parser parser;
   std::string body;              // Of an answer that is no stream, until it is too long.
   std::optional<JsonScan> scan;  // From then on.
   UsageCounts counts;
@@ -187,15 +186,13 @@ void ResponseReader::State::hold_body(std::string_view bytes) {
   body = {};
 }
 
-bool ResponseReader::State::parse(std::string_view text, dom::object& object) {
+bool ResponseReader::State::parse(KeptParser& parser, std::string_view text, dom::object& object) {
   dom::element root;
-  if (parser.parse(text.data(), text.size(), true).get(root) != simdjson::SUCCESS) {
+  if (parser.parse(text).get(root) != simdjson::SUCCESS) {
     // An emoji cut between two deltas must not hide the usage beside it.
     const std::optional<std::string> mended = mend_json(text);
     if (!mended) return false;
-    if (parser.parse(mended->data(), mended->size(), true).get(root) != simdjson::SUCCESS) {
-      return false;
-    }
+    if (parser.parse(*mended).get(root) != simdjson::SUCCESS) return false;
   }
   // Google wraps errors in a list.
   if (dom::array list; root.get(list) == simdjson::SUCCESS) {
@@ -211,8 +208,9 @@ void ResponseReader::State::on_event(const SseEvent& event) {
     return;
   }
   if (event.type == "ping") return;
+  KeptParser parser;
   dom::object object;
-  if (!parse(event.data, object)) {
+  if (!parse(parser, event.data, object)) {
     // Mistral sends "[503] The request queue is full." in place of JSON.
     const bool error_text = event.data.size() > 5 && event.data[0] == '[' && event.data[4] == ']' &&
                             parse_integer(event.data.substr(1, 3)).value_or(0) >= 400;
@@ -238,8 +236,9 @@ void ResponseReader::State::on_cut(std::string_view tail) {
     if (at == std::string_view::npos || at == 0 || tail[at - 1] == '\\') continue;
     JsonElements value(
         [this, taken = false](std::string_view text) mutable {
+          KeptParser parser;
           dom::object object;
-          if (std::exchange(taken, true) || !parse(text, object)) return;
+          if (std::exchange(taken, true) || !parse(parser, text, object)) return;
           counts.read(dialect, object);
           usage = counts.report();
         },
@@ -255,7 +254,8 @@ void ResponseReader::State::on_cut(std::string_view tail) {
 
 void ResponseReader::State::on_element(std::string_view text) {
   first_event_seen = true;
-  if (dom::object object; parse(text, object)) take_object(object, text, "");
+  KeptParser parser;
+  if (dom::object object; parse(parser, text, object)) take_object(object, text, "");
 }
 
 void ResponseReader::State::on_frame(const AwsEvent& event) {
@@ -265,8 +265,9 @@ void ResponseReader::State::on_frame(const AwsEvent& event) {
                   quoted(event.type) + "\"}}";
     return;
   }
+  KeptParser parser;
   dom::object object;
-  if (!parse(event.payload, object)) return;
+  if (!parse(parser, event.payload, object)) return;
   std::string_view inner;
   if (event.type != "chunk" || object["bytes"].get(inner) != simdjson::SUCCESS) {
     take_object(object, event.payload, event.type);
@@ -274,7 +275,7 @@ void ResponseReader::State::on_frame(const AwsEvent& event) {
   }
   // InvokeModel streams the model's own events, packed once more.
   const std::string text = decode_base64(inner);
-  if (parse(text, object)) take_object(object, text, "");
+  if (parse(parser, text, object)) take_object(object, text, "");
 }
 
 void ResponseReader::State::on_end() {
@@ -287,9 +288,10 @@ void ResponseReader::State::on_end() {
                elements.oversize_elements() > 0 || frames.oversize_frames() > 0;
     return;
   }
+  KeptParser parser;
   dom::object object;
   if (!scan) {
-    if (parse(body, object)) {
+    if (parse(parser, body, object)) {
       first_event_seen = true;
       complete = true;
       take_object(object, body, "");
@@ -302,7 +304,7 @@ void ResponseReader::State::on_end() {
   const auto take_member = [&](std::string_view name, const std::optional<std::string>& value) {
     if (!value) return;
     const std::string wrapped = "{\"" + std::string(name) + "\":" + *value + "}";
-    if (parse(wrapped, object)) take_usage_of(object);
+    if (parse(parser, wrapped, object)) take_usage_of(object);
   };
   take_member("x_groq", scan->x_groq());
   take_member("usageMetadata", scan->usage_metadata());
@@ -321,6 +323,7 @@ void ResponseReader::State::take_output(std::int64_t bytes) {
 }
 
 bool ResponseReader::State::take_usage(const Found& value) {
+  KeptParser parser;
   dom::object object;
   if (!found_object(value, object)) return false;
   counts.read(dialect, object);
