@@ -29,6 +29,13 @@ void Headers::remove(std::string_view name) {
   std::erase_if(fields_, [&](const Header& field) { return iequals(field.name, name); });
 }
 
+void Headers::remove(std::span<const std::string_view> names) {
+  std::erase_if(fields_, [&](const Header& field) {
+    return std::ranges::any_of(names,
+                               [&](std::string_view name) { return iequals(field.name, name); });
+  });
+}
+
 std::optional<std::string_view> Headers::find(std::string_view name) const {
   for (const Header& field : fields_) {
     if (iequals(field.name, name)) return field.value;

@@ -6,6 +6,7 @@
 #pragma once
 #include <cstddef>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -30,6 +31,7 @@ class Headers {
   void set(std::string_view name,
            std::string_view value);    // In place of the first, others removed; else add.
   void remove(std::string_view name);  // All of that name.
+  void remove(std::span<const std::string_view> names);  // All of any of these names.
 
   [[nodiscard]] std::optional<std::string_view> find(std::string_view name) const;  // The first.
   [[nodiscard]] bool has(std::string_view name) const;

@@ -36,6 +36,8 @@ std::string request_bytes(const RequestHead& head, const Url& upstream, std::siz
   bool host_said = head.headers.has("Host");
   bool length_said = head.headers.has("Content-Length");
   std::string out = request_line(head.method, head.target);
+  // With what may be added: Host and Content-Length.
+  out.reserve(out.size() + size_of(head.headers) + host.size() + length.size() + 32);
   if (!host_said) append_field(out, "Host", host);
   for (const Header& field : head.headers.all()) {
     if (is_framing(field.name)) continue;

@@ -32,10 +32,10 @@ void InputBuffer::consume(std::size_t count) {
 std::span<char> InputBuffer::prepare(std::size_t count) {
   const std::size_t held = end_ - begin_;
   if (size_ - end_ < count) {
-    std::unique_ptr<char[]> larger;
+    Piece larger;
     if (size_ < held + count) {
       size_ = held + count;
-      larger = std::make_unique_for_overwrite<char[]>(size_);
+      larger = take_piece(size_);
     }
     char* const to = larger ? larger.get() : bytes_.get();
     if (held > 0) std::memmove(to, bytes_.get() + begin_, held);

@@ -15,6 +15,7 @@
 
 #include "base/result.h"
 #include "base/time.h"
+#include "net/chunk.h"
 #include "net/stream.h"
 #include "net/task.h"
 
@@ -32,8 +33,8 @@ class InputBuffer {
   void release_if_empty();
 
  private:
-  std::unique_ptr<char[]> bytes_;  // Not a vector: nobody needs zeros.
-  std::size_t size_ = 0;           // Of bytes_.
+  Piece bytes_;
+  std::size_t size_ = 0;  // Of bytes_.
   std::size_t begin_ = 0;
   std::size_t end_ = 0;
 };

@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <cstdint>
+#include <cstring>
 #include <string>
 #include <utility>
 
@@ -19,10 +22,16 @@ std::unexpected<Error> refuse(std::string_view what) {
 }
 
 // RFC 9110, 5.6.2.
-bool is_token_char(char c) {
-  if ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9')) return true;
-  return std::string_view("!#$%&'*+-.^_`|~").find(c) != std::string_view::npos;
-}
+constexpr std::array<bool, 256> kTokenChars = [] {
+  std::array<bool, 256> in_token{};
+  for (const char c : std::string_view("!#$%&'*+-.^_`|~0123456789"
+                                       "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")) {
+    in_token[static_cast<unsigned char>(c)] = true;
+  }
+  return in_token;
+}();
+
+bool is_token_char(char c) { return kTokenChars[static_cast<unsigned char>(c)]; }
 
 bool is_token(std::string_view text) {
   return !text.empty() && std::ranges::all_of(text, is_token_char);
@@ -110,6 +119,14 @@ Result<BodyFraming> framing_of(int minor_version, const Headers& headers) {
   return BodyFraming::none();
 }
 
+// Whether none of eight bytes is below 0x10, which CR, LF and NUL are: nearly all are not.
+bool plain_word(const char* at) {
+  constexpr std::uint64_t kEach = 0x0101010101010101U;
+  std::uint64_t word = 0;
+  std::memcpy(&word, at, sizeof word);
+  return ((word - kEach * 0x10) & ~word & (kEach * 0x80)) == 0;
+}
+
 }  // namespace
 
 Result<std::optional<std::size_t>> find_head_end(std::string_view bytes, std::size_t& scanned,
@@ -117,6 +134,9 @@ Result<std::optional<std::size_t>> find_head_end(std::string_view bytes, std::si
   // Step back far enough to see an empty line that was cut.
   std::size_t at = scanned;
   for (; at < bytes.size(); ++at) {
+    while (bytes.size() - at > sizeof(std::uint64_t) && plain_word(bytes.data() + at)) {
+      at += sizeof(std::uint64_t);
+    }
     if (at >= bytes_max) return fail(Errc::too_large, "a head of too many bytes");
     const char c = bytes[at];
     if (c == '\0') return refuse("a NUL in a head");

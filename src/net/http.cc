@@ -13,9 +13,9 @@ namespace hg::net {
 
 namespace {
 
-constexpr std::array<std::string_view, 8> kHopByHop = {
-    "Connection",         "Keep-Alive", "Proxy-Connection", "Proxy-Authorization",
-    "Proxy-Authenticate", "TE",         "Trailer",          "Upgrade"};
+constexpr std::array<std::string_view, 9> kHopByHop = {
+    "Connection", "Keep-Alive", "Proxy-Connection", "Proxy-Authorization", "Proxy-Authenticate",
+    "TE",         "Trailer",    "Upgrade",          "Transfer-Encoding"};
 
 void append_clean(std::string& out, std::string_view text) {
   const std::size_t start = out.size();
@@ -25,6 +25,7 @@ void append_clean(std::string& out, std::string_view text) {
 }
 
 void append_fields(std::string& out, const Headers& headers) {
+  out.reserve(out.size() + size_of(headers) + 2);
   for (const Header& field : headers.all()) append_field(out, field.name, field.value);
   out += "\r\n";
 }
@@ -38,6 +39,14 @@ bool lists(const Headers& headers, std::string_view name, std::string_view item)
 
 ResponseHead::ResponseHead(int response_status)
     : status(response_status), reason(standard_reason(response_status)) {}
+
+ResponseHead ResponseHead::status_line() const {
+  ResponseHead line;
+  line.status = status;
+  line.reason = reason;
+  line.minor_version = minor_version;
+  return line;
+}
 
 BodyFraming BodyFraming::of_length(std::uint64_t bytes) {
   BodyFraming framing;
@@ -114,6 +123,12 @@ void append_field(std::string& out, std::string_view name, std::string_view valu
   out += "\r\n";
 }
 
+std::size_t size_of(const Headers& headers) {
+  std::size_t bytes = 0;
+  for (const Header& field : headers.all()) bytes += field.name.size() + field.value.size() + 4;
+  return bytes;
+}
+
 std::string to_bytes(const RequestHead& head) {
   std::string out;
   append_clean(out, head.method);
@@ -139,8 +154,7 @@ void remove_hop_by_hop(Headers& headers) {
     // A peer cannot talk us out of the fields that say where a body ends and who is asked.
     if (!iequals(name, "Content-Length") && !iequals(name, "Host")) headers.remove(name);
   }
-  for (const std::string_view name : kHopByHop) headers.remove(name);
-  headers.remove("Transfer-Encoding");
+  headers.remove(kHopByHop);
 }
 
 bool keeps_alive(int minor_version, const Headers& headers) {

@@ -31,6 +31,8 @@ struct ResponseHead {
 
   ResponseHead() = default;
   explicit ResponseHead(int response_status);  // With the standard reason.
+
+  [[nodiscard]] ResponseHead status_line() const;  // The same without fields.
 };
 
 // How the end of a body is known.
@@ -60,6 +62,9 @@ struct BodyFraming {
 // and a field.
 [[nodiscard]] std::string request_line(std::string_view method, std::string_view target);
 void append_field(std::string& out, std::string_view name, std::string_view value);
+
+// How long all fields are when they are written.
+[[nodiscard]] std::size_t size_of(const Headers& headers);
 
 // Removes what concerns one connection only (RFC 9110, 7.6.1): Connection and the fields that it
 // names, Keep-Alive, Proxy-Connection, Proxy-Authorization, Proxy-Authenticate, TE, Trailer,

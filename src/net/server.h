@@ -14,13 +14,12 @@
 
 #include "base/result.h"
 #include "base/time.h"
+#include "net/chunk.h"
 #include "net/framing_guard.h"
 #include "net/http.h"
 #include "net/task.h"
 
 namespace hg::net {
-
-inline constexpr std::size_t kChunkBytes = std::size_t{16} * 1024;
 
 struct ServerConfig {
   std::size_t head_bytes_max = kHeadBytesMax;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <span>
 #include <utility>
 
@@ -15,6 +16,10 @@ namespace {
 
 // Read ahead of a pipelining client while its first request is answered.
 constexpr std::size_t kWatchBytes = 512;
+
+// Ours to say, whatever the answer brought.
+constexpr std::array<std::string_view, 3> kFramingFields = {"Transfer-Encoding", "Connection",
+                                                            "Keep-Alive"};
 
 }  // namespace
 
@@ -83,10 +88,10 @@ Task<Result<std::string>> Exchange::read_length(std::uint64_t length) {
   std::span<char> room = body;
   for (;;) {
     const std::string_view there = connection_->input().substr(0, room.size());
-    std::ranges::copy(there, room.begin());
+    std::ranges::copy(there, room.data());
     connection_->consume(there.size());
     room = room.subspan(there.size());
-    room = room.subspan(connection_->read_now(room));
+    if (!room.empty()) room = room.subspan(connection_->read_now(room));
     if (room.empty()) break;
     const auto more = co_await connection_->more(kChunkBytes, config_.body_silence);
     if (!more) co_return std::unexpected(more.error());
@@ -135,9 +140,7 @@ std::string Exchange::prepare_head(ResponseHead head, BodyFraming body) {
 
   head.minor_version = 1;
   Headers& headers = head.headers;
-  headers.remove("Transfer-Encoding");
-  headers.remove("Connection");
-  headers.remove("Keep-Alive");
+  headers.remove(kFramingFields);
   // A HEAD or 304 answer keeps the length that a GET would have had; 1xx and 204 have none.
   const bool keeps_length = bodiless_ && head.status != 204 && head.status / 100 != 1;
   if (body.kind == BodyKind::length && (!bodiless_ || keeps_length)) {

@@ -20,6 +20,13 @@ std::string_view field(const Headers& headers, std::string_view name) {
   return headers.find(name).value_or("");
 }
 
+bool tells_events(std::string_view content_type) {
+  const auto begins = [&](std::string_view type) {
+    return iequals(content_type.substr(0, type.size()), type);
+  };
+  return begins("text/event-stream") || begins("application/vnd.amazon.eventstream");
+}
+
 // How the answer's body goes down: by its length where that is known.
 net::BodyFraming framing_down(const net::BodyFraming& up) {
   switch (up.kind) {
@@ -48,9 +55,7 @@ void SideCopy::feed(std::string_view bytes) {
 void SideCopy::finish() { reader_.finish(); }
 
 Leg::Leg(net::Client& client, const net::Url& upstream, const Clock& clock)
-    : clock_(clock),
-      exchange_(client.start(upstream)),
-      chunk_(std::make_unique_for_overwrite<char[]>(net::kChunkBytes)) {}
+    : clock_(clock), exchange_(client.start(upstream)), chunk_(net::take_piece(chunk_bytes_)) {}
 
 net::Task<Result<void>> Leg::open(const net::RequestHead& head, std::string_view body,
                                   wire::Dialect dialect, Micros first_byte_within) {
@@ -60,14 +65,9 @@ net::Task<Result<void>> Leg::open(const net::RequestHead& head, std::string_view
   if (!answer) co_return std::unexpected(answer.error());
   head_ = std::move(*answer);
   side_.emplace(dialect, head_);
+  event_stream_ = tells_events(field(head_.headers, "content-type"));
   announces_ = dialect == wire::Dialect::openai_responses;
   co_return Result<void>();
-}
-
-bool Leg::event_stream() const {
-  const std::string type = to_lower(field(head_.headers, "content-type"));
-  return type.starts_with("text/event-stream") ||
-         type.starts_with("application/vnd.amazon.eventstream");
 }
 
 net::Task<std::size_t> Leg::read_more(Micros within) {
@@ -152,7 +152,8 @@ net::Task<bool> Leg::send_down(net::ServerExchange& down, std::string_view bytes
 net::Task<Passed> Leg::pass_on(net::ServerExchange& down, EndMarker marker, Micros silence) {
   Passed passed;
   passed.how = Passed::How::client_gone;  // Until it is whole or broken.
-  net::ResponseHead head = head_;
+  net::ResponseHead head = head_.status_line();
+  head.headers = std::exchange(head_.headers, Headers());
   net::remove_hop_by_hop(head.headers);
   const net::BodyFraming framing = filter_ ? net::BodyFraming::chunked()
                                            : framing_down(exchange_.body_framing());

@@ -14,6 +14,7 @@
 
 #include "base/result.h"
 #include "base/time.h"
+#include "net/chunk.h"
 #include "net/client.h"
 #include "net/http.h"
 #include "net/server.h"
@@ -64,11 +65,12 @@ class Leg {
                                              wire::Dialect dialect, Micros first_byte_within);
 
   // After open succeeded:
+  // Its fields are gone once it has been passed on.
   [[nodiscard]] const net::ResponseHead& head() const { return head_; }
   // Leaves a field of the answer's head out of what goes down.
   void drop_field(std::string_view name) { head_.headers.remove(name); }
   [[nodiscard]] const SideCopy& side() const { return *side_; }
-  [[nodiscard]] bool event_stream() const;
+  [[nodiscard]] bool event_stream() const { return event_stream_; }
 
   // Reads on and holds back, until the first event is whole (of a Responses stream: the first that
   // says more than that it began, for 1 s), the stream ended or broke, `deadline`,
@@ -104,15 +106,17 @@ class Leg {
   [[nodiscard]] net::Task<bool> send_down(net::ServerExchange& down, std::string_view bytes,
                                           Passed& passed);
 
-  [[nodiscard]] std::span<char> room() { return {chunk_.get(), net::kChunkBytes}; }
+  [[nodiscard]] std::span<char> room() { return {chunk_.get(), chunk_bytes_}; }
 
   const Clock& clock_;
   net::ClientExchange exchange_;
   net::ResponseHead head_;
   std::optional<SideCopy> side_;
-  std::unique_ptr<char[]> chunk_;  // kChunkBytes.
+  std::size_t chunk_bytes_ = net::kChunkBytes;
+  net::Piece chunk_;
   std::string held_;
   std::optional<wire::UsageChunkFilter> filter_;
+  bool event_stream_ = false;
   bool announces_ = false;      // The dialect's first event says nothing.
   bool ended_ = false;          // The body ended as its framing says.
   bool silent_ = false;         // The last read ran out of time.
