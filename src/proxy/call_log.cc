@@ -15,7 +15,8 @@
 namespace hg::proxy {
 namespace {
 
-constexpr std::size_t kMaxRuns = 4096;  // A run's totals are 100 bytes; a daemon lives for weeks.
+constexpr std::size_t kUsualLine = 768;  // Bytes; longer ones grow.
+constexpr std::size_t kMaxRuns = 4096;   // A run's totals are 100 bytes; a daemon lives for weeks.
 
 // Whole ones, rounded up: what took any time at all does not look like nothing.
 std::int64_t milliseconds(Micros duration) { return ceil_div(duration.count(), 1000); }
@@ -23,6 +24,11 @@ std::int64_t milliseconds(Micros duration) { return ceil_div(duration.count(), 1
 // A JSON object as it is written, a member at a time. Names are plain words.
 class Line {
  public:
+  Line() {
+    text_.reserve(kUsualLine);
+    text_ += '{';
+  }
+
   void text(std::string_view name, std::string_view value) {
     begin(name);
     text_ += '"';
@@ -72,7 +78,7 @@ class Line {
     text_ += c;
   }
 
-  std::string text_ = "{";
+  std::string text_;
 };
 
 }  // namespace
@@ -161,7 +167,8 @@ void CallLog::record(const CallEntry& entry) {
     if (runs_.size() > kMaxRuns) forget_oldest_run();
   }
   if (file_ < 0) return;
-  const std::string line = to_json_line(entry) + "\n";
+  std::string line = to_json_line(entry);
+  line += '\n';
   const ssize_t written = ::write(file_, line.data(), line.size());
   if (written == static_cast<ssize_t>(line.size())) return;
   if (lines_lost_++ == 0) log_error("the call log cannot be written: {}", std::strerror(errno));
