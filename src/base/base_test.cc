@@ -1,5 +1,8 @@
 #include <gtest/gtest.h>
 
+#include <array>
+#include <string_view>
+
 #include "base/headers.h"
 #include "base/rng.h"
 #include "base/text.h"
@@ -92,6 +95,16 @@ TEST(HeadersTest, KeepOrderDuplicatesAndCase) {
   EXPECT_EQ(headers.all()[0], Header("X-A", "3"));
   headers.remove("accept");
   EXPECT_FALSE(headers.has("Accept"));
+}
+
+TEST(HeadersTest, ManyNamesAreRemovedAtOnce) {
+  Headers headers;
+  for (const char* name : {"TE", "Accept", "te", "Upgrade", "Test"}) headers.add(name, "1");
+  const std::array<std::string_view, 3> names = {"te", "upgrade", "Absent"};
+  headers.remove(names);
+  ASSERT_EQ(headers.all().size(), 2U);
+  EXPECT_EQ(headers.all()[0].name, "Accept");
+  EXPECT_EQ(headers.all()[1].name, "Test");
 }
 
 TEST(HeadersTest, ListsJoinAllFieldsOfTheName) {
