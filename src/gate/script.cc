@@ -209,19 +209,18 @@ Limits read_limits(Words& words) {
   return limits;
 }
 
-bool read_config(std::string_view limits, std::string_view rest, PoolConfig& config) {
-  Words first(limits);
-  config.limits = read_limits(first);
-  config.refused_calls_count = first.integer() != 0;
-  config.priority_head_start_max = Micros{first.integer()};
-  Words second(rest);
-  config.kappa_micro = second.integer();
-  config.weights.cached_ppm = second.integer();
-  config.weights.output_ppm = second.integer();
-  config.seed = read_limits(second);
-  config.seeded_at = WallTime{Micros{second.integer()}};
-  config.seed_source = std::string(second.rest());
-  return first.ok() && second.ok();
+bool read_config(std::string_view text, PoolConfig& config) {
+  Words words(text);
+  config.limits = read_limits(words);
+  config.refused_calls_count = words.integer() != 0;
+  config.priority_head_start_max = Micros{words.integer()};
+  config.kappa_micro = words.integer();
+  config.weights.cached_ppm = words.integer();
+  config.weights.output_ppm = words.integer();
+  config.seed = read_limits(words);
+  config.seeded_at = WallTime{Micros{words.integer()}};
+  config.seed_source = std::string(words.rest());
+  return words.ok();
 }
 
 bool read_windows(std::string_view text, std::vector<Window>& windows) {
@@ -268,8 +267,7 @@ PoolKeys::PoolKeys(std::string_view pool) {
     }
   }
   const std::string prefix = "hg1:{" + tag + "}:";
-  for (const char* name : {"pool", "leases", "ended", "order", "holds", "lines", "fronts", "live",
-                           "dead", "withheld"}) {
+  for (const char* name : {"pool", "due", "order", "index"}) {
     keys_.push_back(prefix + name);
   }
   wake_ = prefix + "wake:";
@@ -475,8 +473,7 @@ Result<PoolView> read_view(const Value& value) {
   view.version = notes.version;
   view.kappa_micro = notes.kappa_micro;
   view.epoch = notes.epoch;
-  const std::string limits = reader.text();
-  bool ok = read_config(limits, reader.text(), view.config);
+  bool ok = read_config(reader.text(), view.config);
   view.tokens = reader.integer();
   view.requests = reader.integer();
   const MicroTokens out = reader.integer();
@@ -542,8 +539,7 @@ Result<Summary> read_summary(const Value& value) {
   summary.version = notes.version;
   summary.kappa_micro = notes.kappa_micro;
   summary.epoch = notes.epoch;
-  const std::string limits = reader.text();
-  const bool ok = read_config(limits, reader.text(), summary.config);
+  const bool ok = read_config(reader.text(), summary.config);
   if (!ok || !reader.ok()) return not_understood("summary");
   return summary;
 }

@@ -130,12 +130,11 @@ TEST_P(DifferentialTest, APlantedDifferenceIsFoundAndShrunkToFewOperations) {
     std::string_view text;
     std::string_view planted;
   } rows[] = {
-      {"a micro-token at each admission", "math.min(tokens - amount,",
-       "math.min(tokens - amount - 1,"},
+      {"a micro-token at each admission", "min(tokens - amount,", "min(tokens - amount - 1,"},
       {"a micro-token at each refill", "tokens = tokens + gained", "tokens = tokens + gained + 1"},
-      {"a microsecond of a prediction", "(missing + -missing % per_us) / per_us",
-       "(missing - missing % per_us) / per_us"},
-      {"a tie by id", "behind = its == nil or mine ~= nil and mine > its", "behind = true"},
+      {"a microsecond of a prediction", "(missing + -missing % rate) / rate",
+       "(missing - missing % rate) / rate"},
+      {"a tie by id", "if mine and its then return mine < its end", ""},
   };
   for (const auto& row : rows) {
     SCOPED_TRACE(row.what);
