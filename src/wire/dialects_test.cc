@@ -256,7 +256,7 @@ TEST(ResponsesAnswerTest, EndingsAndFaultsAreToldApart) {
        true, RefusalKind::quota},
       {"the caller's", R"({"type":"response.failed","response":{"error":{"code":"invalid_prompt",
         "message":"no"}}})",
-       false, true, RefusalKind::server},
+       false, true, RefusalKind::request},
   };
   const ProviderProfile& openai = *Profiles::built_in().provider("openai");
   for (const Row& row : rows) {

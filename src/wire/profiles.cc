@@ -118,6 +118,9 @@ void read_provider(TomlTable& table, ProviderProfile& profile) {
   }
   table.texts("auth_headers", profile.auth_headers);
   table.flag("retry_after_marks_own", profile.retry_after_marks_own);
+  double clock_offset_h = static_cast<double>(profile.clock_offset.count()) / 3.6e9;
+  table.number("clock_offset_h", -12, 14, clock_offset_h);
+  profile.clock_offset = Micros(std::llround(clock_offset_h * 3.6e9));
   if (const auto place = table.choice("stream_usage", kStreamUsages)) {
     profile.stream_usage = static_cast<ProviderProfile::StreamUsage>(*place);
   }

@@ -65,6 +65,7 @@ struct ProviderProfile {
   enum class StreamUsage : std::uint8_t { ask, leave, learn };
   StreamUsage stream_usage = StreamUsage::leave;
   Micros cache_lifetime{300'000'000};
+  Micros clock_offset{0};  // How far its clock is ahead of UTC, for times written without a zone.
   std::int64_t kappa_micro = 4'890'000;  // Prompt bytes a token, x 10^6.
   StartLimits start;
   std::vector<RefusalRule> refusals;

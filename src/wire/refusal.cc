@@ -3,16 +3,20 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <array>
 #include <boost/json.hpp>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "base/text.h"
+#include "base/units.h"
 #include "wire/errors.h"
 #include "wire/json_mend.h"
 #include "wire/pattern.h"
+#include "wire/rate_headers.h"
 #include "wire/retry_after.h"
+#include "wire/retry_prose.h"
 
 namespace hg::wire {
 namespace {
@@ -47,6 +51,7 @@ class BodyReader {
   void take_hints(const json::object& object);
   void take_details(const json::array& details);
   void take_metadata(const json::object& metadata);
+  void take_packed(std::string_view text);
   void take_delay(const json::value* value);
 
   void hint(const std::optional<Micros>& delay) {
@@ -101,14 +106,20 @@ void BodyReader::take_value(const json::value& value) {
 }
 
 void BodyReader::take_object(const json::object& object) {
-  if (++depth_ > 4) return;
+  if (depth_ >= 4) return;
+  ++depth_;
   if (const json::object* response = object_in(object, "response")) take_object(*response);
   if (const json::value* error = member(object, "error")) {
     if (error->is_object()) {
       take_fields(error->get_object());
-    } else if (error->is_string()) {
-      take_message(error->get_string());
+    } else {
+      take_value(*error);
     }
+  }
+  // Cloudflare's list of errors; what some say in place of a message.
+  for (const std::string_view name : {"errors", "detail"}) {
+    const json::value* value = member(object, name);
+    if (value != nullptr && !value->is_string()) take_value(*value);
   }
   if (const json::value* choices = member(object, "choices"); choices != nullptr) {
     const json::array* list = choices->if_array();
@@ -121,7 +132,8 @@ void BodyReader::take_object(const json::object& object) {
 }
 
 void BodyReader::take_fields(const json::object& object) {
-  for (const std::string_view name : {"code", "type", "status", "reason", "error_code", "__type"}) {
+  for (const std::string_view name :
+       {"code", "type", "status", "reason", "error_code", "error_type", "status_code", "__type"}) {
     take_code(member(object, name));
   }
   if (const json::object* inner = object_in(object, "innererror")) {
@@ -141,6 +153,8 @@ void BodyReader::take_code(const json::value* code) {
   } else if (const json::string* string = code->if_string()) {
     text = std::string_view(*string).substr(0, 200);
   }
+  // Amazon's names may stand behind their space: "com.amazon.bedrock#ThrottlingException".
+  if (const std::size_t mark = text.rfind('#'); mark != std::string::npos) text.erase(0, mark + 1);
   // "error" is the name of the shape, not of a fault.
   if (text.empty() || text == "error") return;
   if (const auto number = parse_integer(text); number && *number >= 400 && *number < 600) {
@@ -149,40 +163,23 @@ void BodyReader::take_code(const json::value* code) {
   body_.codes.push_back(std::move(text));
 }
 
-// "try again in 1.2s", "retry after 9 seconds", "try again after 1 seconds", "retry in 34.07s".
-std::optional<Micros> delay_in_prose(std::string_view lower) {
-  for (const std::string_view opening : {"try again in ", "retry in ", "try again after ",
-                                         "retry after ", "retry your request in "}) {
-    std::size_t at = lower.find(opening);
-    while (at != std::string_view::npos) {
-      std::string_view rest = lower.substr(at + opening.size());
-      std::string_view number = rest.substr(0, rest.find_first_of(" \n\t,;)\"'"));
-      while (number.ends_with('.')) number.remove_suffix(1);
-      if (const auto delay = parse_go_duration(number)) return delay;
-      rest.remove_prefix(std::min(rest.size(), number.size() + 1));
-      for (const auto& [unit, suffix] : {std::pair<std::string_view, std::string_view>{"ms", "ms"},
-                                         {"millisecond", "ms"},
-                                         {"second", "s"},
-                                         {"sec", "s"},
-                                         {"minute", "m"},
-                                         {"hour", "h"}}) {
-        if (!rest.starts_with(unit)) continue;
-        if (const auto delay = parse_go_duration(std::string(number) + std::string(suffix))) {
-          return delay;
-        }
-      }
-      at = lower.find(opening, at + 1);
-    }
-  }
-  return std::nullopt;
-}
-
 void BodyReader::take_message(std::string_view text) {
   if (text.empty()) return;
   const std::string lower = to_lower(text.substr(0, kMostMessageBytes));
   if (!body_.message.empty()) body_.message += '\n';
   if (body_.message.size() < kMostMessageBytes) body_.message += lower;
-  // After the structured hints of the same object, which are taken first.
+  take_packed(text);
+}
+
+// A gateway's message may hold the provider's whole answer: "x failed - {"error":{...}}".
+void BodyReader::take_packed(std::string_view text) {
+  const std::size_t brace = text.find('{');
+  if (brace == std::string_view::npos || depth_ > 2) return;
+  const std::size_t end = text.rfind('}');
+  if (end == std::string_view::npos || end < brace) return;
+  boost::system::error_code error;
+  const json::value value = json::parse(text.substr(brace, end - brace + 1), error);
+  if (!error) take_value(value);
 }
 
 void BodyReader::take_delay(const json::value* value) {
@@ -197,12 +194,18 @@ void BodyReader::take_delay(const json::value* value) {
 }
 
 void BodyReader::take_hints(const json::object& object) {
+  if (const json::value* ms = member(object, "retry_after_ms"); ms != nullptr && ms->is_number()) {
+    hint(parse_retry_after_ms(json::serialize(*ms)));
+  }
   for (const std::string_view name :
-       {"retry_after_seconds", "retry_after", "resets_in_seconds", "resets_at"}) {
+       {"retry_after_seconds", "retry_after", "retryAfter", "resets_in_seconds", "resets_at",
+        "reset_at", "retryDelay", "estimated_time"}) {
     take_delay(member(object, name));
   }
   if (const json::value* details = member(object, "details")) {
     if (const json::array* list = details->if_array()) take_details(*list);
+    // Anthropic's.
+    if (const json::object* one = details->if_object()) take_code(member(*one, "error_code"));
   }
   if (const json::object* metadata = object_in(object, "metadata")) take_metadata(*metadata);
 }
@@ -214,6 +217,10 @@ void BodyReader::take_details(const json::array& details) {
     if (detail == nullptr) continue;
     hint(parse_go_duration(text_in(*detail, "retryDelay")));
     take_code(member(*detail, "reason"));
+    if (const json::object* metadata = object_in(*detail, "metadata")) {
+      hint(parse_go_duration(text_in(*metadata, "quotaResetDelay")));
+      take_delay(member(*metadata, "quotaResetTimeStamp"));
+    }
     const json::value* violations = member(*detail, "violations");
     const json::array* list = violations != nullptr ? violations->if_array() : nullptr;
     if (list == nullptr) continue;
@@ -235,15 +242,16 @@ void BodyReader::take_metadata(const json::object& metadata) {
   }
   take_code(member(metadata, "error_type"));
   const std::string_view raw = text_in(metadata, "raw");
-  if (raw.empty() || ++depth_ > 4) return;
+  if (raw.empty() || depth_ >= 4) return;
+  ++depth_;
   read(raw);
   --depth_;
 }
 
-ErrorBody read_error_body(std::string_view text, WallTime wall) {
+ErrorBody read_error_body(const ProviderProfile& provider, std::string_view text, WallTime wall) {
   ErrorBody body;
   BodyReader(body, wall).read(text);
-  if (!body.hint) body.hint = delay_in_prose(body.message);
+  if (!body.hint) body.hint = delay_in_prose(body.message, wall, provider.clock_offset);
   return body;
 }
 
@@ -253,6 +261,41 @@ std::optional<Micros> hint_in_headers(const Headers& headers, WallTime wall) {
   }
   if (const auto value = headers.find("retry-after")) return parse_retry_after(*value, wall);
   return std::nullopt;
+}
+
+// What fields that are not meant as a hint say all the same: when the window that refused is over.
+// Where a bucket is refilled evenly a reset is when all of it is back, which no call has to wait
+// for; so only windows that say that they are used up count.
+std::optional<Micros> hint_in_windows(const Headers& headers, WallTime wall) {
+  std::optional<Micros> latest;
+  for (const RateReading& reading : read_rate_headers(headers, wall)) {
+    const bool used_up = reading.rejected || reading.used_ppm.value_or(0) >= kMicro;
+    if (reading.unit != RateUnit::plan || !used_up || !reading.reset) continue;
+    latest = std::max(latest.value_or(Micros{0}), *reading.reset);
+  }
+  if (latest) return latest;
+  struct Window {
+    std::string_view sign;
+    std::string_view used_up;
+    std::string_view reset;
+  };
+  constexpr std::array<Window, 2> kWindows = {{
+      {"anthropic-ratelimit-unified-status", "rejected", "anthropic-ratelimit-unified-reset"},
+      {"x-ratelimit-remaining", "0", "x-ratelimit-reset"},
+  }};
+  for (const Window& window : kWindows) {
+    const auto sign = headers.find(window.sign);
+    const auto reset = headers.find(window.reset);
+    if (!sign || !reset || !iequals(trim(*sign), window.used_up)) continue;
+    if (const auto delay = parse_retry_after(*reset, wall)) return delay;
+  }
+  return std::nullopt;
+}
+
+// Amazon names the exception in a field: "ThrottlingException:http://...".
+void take_header_code(const Headers& headers, ErrorBody& body) {
+  const auto type = headers.find("x-amzn-errortype");
+  if (type) body.codes.emplace_back(trim(type->substr(0, type->find(':'))).substr(0, 200));
 }
 
 struct Seen {
@@ -355,16 +398,18 @@ Refusal classify_response(const ProviderProfile& provider, int status, const Hea
     refusal.retry_after = header_hint;
     return refusal;
   }
-  const ErrorBody read = read_error_body(body, wall);
+  ErrorBody read = read_error_body(provider, body, wall);
+  take_header_code(headers, read);
+  std::optional<Micros> hint = header_hint ? header_hint : read.hint;
+  if (!hint && status == 429) hint = hint_in_windows(headers, wall);
   const auto should_retry = headers.find("x-should-retry");
   const bool said_retry = should_retry && iequals(trim(*should_retry), "true");
-  return decide(provider,
-                {status, &headers, &read, header_hint ? header_hint : read.hint, said_retry});
+  return decide(provider, {status, &headers, &read, hint, said_retry});
 }
 
 Refusal classify_stream_error(const ProviderProfile& provider, std::string_view error_json,
                               WallTime wall) {
-  const ErrorBody read = read_error_body(error_json, wall);
+  const ErrorBody read = read_error_body(provider, error_json, wall);
   const Headers none;
   return decide(provider, {read.status.value_or(200), &none, &read, read.hint, false});
 }
