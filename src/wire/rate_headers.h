@@ -36,8 +36,10 @@ struct RateReading {
   friend bool operator==(const RateReading&, const RateReading&) = default;
 };
 
-// In a fixed order (by unit, then by window); `wall` resolves instants. Values that do not parse
-// are as if they were not there, and so is a reading without any value.
+// In a fixed order (by unit, then by window), of several limits of one unit and window the
+// tightest; `wall` resolves instants. Values that do not parse are as if they were not there, and
+// so is a reading without any value. What is bought beside the usual limit (Anthropic's priority
+// tier) is not read: past it a call is served from the usual one.
 [[nodiscard]] std::vector<RateReading> read_rate_headers(const Headers& headers, WallTime wall);
 
 }  // namespace hg::wire
