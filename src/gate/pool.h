@@ -4,7 +4,7 @@
 // Decides who may send now, in which order the others follow, and keeps the books (levels, leases,
 // waiters, kappa, windows). Pure: no clock, no randomness, no I/O, no logging; the caller passes
 // `now`, the store's time. It never polls and owns no timer: `take_wake` says who is to be woken
-// and when. gate.lua will do the same arithmetic inside Valkey, and tests/vectors/*.json hold the
+// and when. gate.lua does the same arithmetic inside Valkey, and tests/vectors/*.json hold the
 // two to one answer. The rules are those of the design's section on the gate; every one has a test
 // that names it. Cost: O(log n) in leases and waiters for every operation (view: O(n)).
 //

@@ -1,7 +1,7 @@
 // types.h: what is said to a gate and what it answers: the vocabulary of L1, shared by every store.
 //
 // Plain values, no behaviour. Durations, never instants, come in from callers: the time is the
-// store's own. docs/protocol.md will list the same fields for shims in other languages, so names
+// store's own. docs/protocol.md lists the same fields for shims in other languages, so names
 // here are final.
 #pragma once
 #include <cstdint>

@@ -34,6 +34,7 @@ namespace hg::store::testing {
 struct TestServerOptions {
   std::string program = "valkey-server";  // Or redis-server: looked for along PATH.
   bool tcp = false;                       // On loopback too.
+  bool cluster = false;                   // A node of a cluster, without slots yet; needs tcp.
   std::vector<std::string> args;          // For example: "--cluster-enabled", "yes".
 };
 
@@ -91,6 +92,7 @@ class TestServer {
 
   bool spawn() {
     port_ = options_.tcp ? free_port() : 0;
+    bus_port_ = options_.cluster ? free_port() : 0;
     return launch();
   }
 
@@ -111,6 +113,10 @@ class TestServer {
                                       "no",
                                       "--daemonize",
                                       "no"};
+    if (options_.cluster) {
+      words.insert(words.end(), {"--cluster-enabled", "yes", "--cluster-port",
+                                 std::to_string(bus_port_), "--cluster-config-file", "nodes"});
+    }
     words.insert(words.end(), options_.args.begin(), options_.args.end());
     std::vector<char*> argv;
     for (std::string& word : words) argv.push_back(word.data());
@@ -179,6 +185,7 @@ class TestServer {
   TestServerOptions options_;
   std::string directory_;
   std::uint16_t port_ = 0;
+  std::uint16_t bus_port_ = 0;
   pid_t pid_ = -1;
 };
 
