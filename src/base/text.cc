@@ -21,7 +21,11 @@ std::string_view trim(std::string_view text) {
 
 bool iequals(std::string_view left, std::string_view right) {
   if (left.size() != right.size()) return false;
-  return std::ranges::equal(left, right, [](char a, char b) { return lower(a) == lower(b); });
+  for (std::size_t i = 0; i < left.size(); ++i) {
+    // Nearly always the first letters tell, or every letter has the same case.
+    if (left[i] != right[i] && lower(left[i]) != lower(right[i])) return false;
+  }
+  return true;
 }
 
 std::string to_lower(std::string_view text) {

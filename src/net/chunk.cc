@@ -9,7 +9,7 @@ namespace {
 // large; what waits for long takes less and stays small.
 constexpr std::size_t kKeptBytes = kChunkBytes + 1024;
 constexpr std::size_t kLeastBytes = kKeptBytes / 2;
-constexpr std::size_t kMostKept = 16;
+constexpr std::size_t kMostKept = 32;
 
 std::vector<std::unique_ptr<char[]>>& kept() {
   static thread_local std::vector<std::unique_ptr<char[]>> pieces;

@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::size_t kFirstReadBytes = std::size_t{4} * 1024;  // Nearly every head fits.
 constexpr std::size_t kReadBytes = std::size_t{16} * 1024;
-constexpr std::size_t kWriteBytes = std::size_t{64} * 1024;
+constexpr std::size_t kWriteBytes = std::size_t{256} * 1024;
 constexpr int kInterimAnswersMax = 16;
 constexpr Micros kLastWordWithin = 50ms;  // For an answer already under way when a write fails.
 
@@ -341,7 +341,7 @@ Result<std::size_t> ClientExchange::State::take_bytes(std::span<char> buffer) {
       left -= consumed;
       ended = left == 0;
     }
-    std::ranges::copy(there, buffer.begin() + static_cast<std::ptrdiff_t>(filled));
+    there.copy(buffer.data() + filled, there.size());
     filled += there.size();
     connection->consume(consumed);
   }
