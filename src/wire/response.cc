@@ -34,7 +34,7 @@ bool found_object(const Found& value, dom::object& object) {
 enum class Cut : std::uint8_t {
   body,      // One object.
   events,    // An event stream.
-  elements,  // A list that streams its elements.
+  elements,  // A list that streams its elements, or an object a line.
   frames,    // Amazon's binary events.
 };
 
@@ -42,6 +42,7 @@ Cut cut_of(std::string_view content_type) {
   const std::string_view type = trim(content_type.substr(0, content_type.find(';')));
   if (iequals(type, "text/event-stream")) return Cut::events;
   if (iequals(type, "application/vnd.amazon.eventstream")) return Cut::frames;
+  if (iequals(type, "application/x-ndjson")) return Cut::elements;
   return Cut::body;
 }
 
@@ -132,9 +133,13 @@ void ResponseReader::State::sniff(std::string_view bytes, bool last) {
   const std::string_view text = first == std::string::npos ? std::string_view{}
                                                            : std::string_view(start).substr(first);
   if (text.starts_with('{') || text.starts_with('[')) {
-    // Only Gemini streams a list; others wrap an error in one.
-    const bool streams_list = text.starts_with('[') && dialect == Dialect::gemini_generate;
-    cut = streams_list ? Cut::elements : Cut::body;
+    if (text.starts_with('{') && cut == Cut::elements) {
+      elements.feed("[");
+    } else {
+      // Only Gemini streams a list; others wrap an error in one.
+      const bool streams_list = text.starts_with('[') && dialect == Dialect::gemini_generate;
+      cut = streams_list ? Cut::elements : Cut::body;
+    }
   } else if (text.starts_with("data:") || text.starts_with("event:") || text.starts_with(':')) {
     cut = Cut::events;
   } else if (text.size() < kLongestSign.size() && start.size() < kMostHeldBytes && !last) {
@@ -323,7 +328,6 @@ void ResponseReader::State::take_output(std::int64_t bytes) {
 }
 
 bool ResponseReader::State::take_usage(const Found& value) {
-  KeptParser parser;
   dom::object object;
   if (!found_object(value, object)) return false;
   counts.read(dialect, object);
@@ -345,10 +349,16 @@ void ResponseReader::State::take_usage_of(const dom::object& object) {
       take_usage(choice["delta"]["usage"]);
     }
   }
+  take_usage(object["interaction"]["usage"]);  // Google's Interactions.
   take_usage(object["usageMetadata"]);
   take_usage(object["amazon-bedrock-invocationMetrics"]);
-  take_usage(object["meta"]);  // Cohere's older shape.
+  take_usage(object["meta_info"]);  // SGLang's own shape.
+  take_usage(object["meta"]);       // Cohere's older shape.
   take_usage(object["usage"]);
+  if (dialect == Dialect::other || object["timings"].error() == simdjson::SUCCESS) {
+    counts.read_beside(object);
+    usage = counts.report();
+  }
 }
 
 bool ResponseReader::State::take_error(const dom::object& object, std::string_view text,

@@ -42,16 +42,55 @@ bool has(const dom::object& usage, std::initializer_list<std::string_view> names
 
 }  // namespace
 
-void UsageCounts::read_anthropic(const dom::object& usage) {
-  cache_apart_ = true;
-  const auto prompt = count_of(usage["input_tokens"]);
-  const auto cached = count_of(usage["cache_read_input_tokens"]);
-  auto cache_write = count_of(usage["cache_creation_input_tokens"]);
-  if (!cache_write) {
+namespace {
+
+// Anthropic's counts, of a whole answer or of one of its iterations.
+struct AnthropicCounts {
+  std::optional<Tokens> prompt;
+  std::optional<Tokens> cached;
+  std::optional<Tokens> cache_write;
+  std::optional<Tokens> output;
+};
+
+AnthropicCounts anthropic_counts(const dom::object& usage) {
+  AnthropicCounts counts;
+  counts.prompt = count_of(usage["input_tokens"]);
+  counts.cached = count_of(usage["cache_read_input_tokens"]);
+  counts.cache_write = count_of(usage["cache_creation_input_tokens"]);
+  counts.output = count_of(usage["output_tokens"]);
+  if (!counts.cache_write) {
     const Found parts = usage["cache_creation"];
     const auto short_lived = count_of(parts["ephemeral_5m_input_tokens"]);
     const auto long_lived = count_of(parts["ephemeral_1h_input_tokens"]);
-    if (short_lived || long_lived) cache_write = short_lived.value_or(0) + long_lived.value_or(0);
+    if (short_lived || long_lived) {
+      counts.cache_write = short_lived.value_or(0) + long_lived.value_or(0);
+    }
+  }
+  return counts;
+}
+
+void add(std::optional<Tokens>& sum, const std::optional<Tokens>& part) {
+  if (part) sum = sum.value_or(0) + *part;
+}
+
+}  // namespace
+
+void UsageCounts::read_anthropic(const dom::object& usage) {
+  cache_apart_ = true;
+  auto [prompt, cached, cache_write, output] = anthropic_counts(usage);
+  // A compaction counts to the limits and the bill, and is left out of the sums; an adviser is
+  // another model's. What its messages used is in the sums.
+  if (dom::array iterations; usage["iterations"].get(iterations) == simdjson::SUCCESS) {
+    for (const dom::element element : iterations) {
+      dom::object iteration;
+      if (element.get(iteration) != simdjson::SUCCESS) continue;
+      if (string_of(iteration["type"]) != "compaction") continue;
+      const AnthropicCounts part = anthropic_counts(iteration);
+      add(prompt, part.prompt);
+      add(cached, part.cached);
+      add(cache_write, part.cache_write);
+      add(output, part.output);
+    }
   }
   // Some gateways restate zeros at the end: a prompt of nothing takes no count back.
   if (!prompt_ || prompt.value_or(0) + cache_write.value_or(0) + cached.value_or(0) > 0) {
@@ -59,7 +98,7 @@ void UsageCounts::read_anthropic(const dom::object& usage) {
     set(cache_write_, cache_write);
     set(cached_, cached);
   }
-  set(output_, count_of(usage["output_tokens"]));
+  set(output_, output);
   set(reasoning_, count_of(usage["output_tokens_details"]["thinking_tokens"]));
 }
 
@@ -74,17 +113,21 @@ void UsageCounts::read_openai(const dom::object& usage) {
                             usage["input_tokens_details"]["cached_tokens"],
                             usage["prompt_cache_hit_tokens"],  // DeepSeek.
                             usage["num_cached_tokens"],        // Mistral.
-                            usage["cached_tokens"]}));         // Moonshot, Cohere.
+                            usage["cached_tokens"]}));         // Moonshot, Together, Cohere.
   set(cache_write_, first_count({usage["prompt_tokens_details"]["cache_write_tokens"],
-                                 usage["input_tokens_details"]["cache_write_tokens"]}));
-  set(reasoning_,
-      first_count({usage["completion_tokens_details"]["reasoning_tokens"],
-                   usage["output_tokens_details"]["reasoning_tokens"], usage["reasoning_tokens"]}));
+                                 usage["input_tokens_details"]["cache_write_tokens"],
+                                 usage["cache_creation_input_tokens"]}));  // LiteLLM's.
+  const auto reasoning = first_count({usage["completion_tokens_details"]["reasoning_tokens"],
+                                      usage["output_tokens_details"]["reasoning_tokens"],
+                                      usage["reasoning_tokens"]});
+  set(reasoning_, reasoning);
   auto output = first_count(
       {usage["completion_tokens"], usage["output_tokens"], usage["tokens"]["output_tokens"]});
   // xAI leaves the reasoning out of the output, but not out of the total.
   if (const auto total = count_of(usage["total_tokens"]); total && prompt && *total >= *prompt) {
     output = std::max(output.value_or(0), *total - *prompt);
+  } else if (output && reasoning.value_or(0) > *output) {
+    *output += *reasoning;  // More of it than there is.
   }
   set(output_, output);
 }
@@ -117,11 +160,44 @@ void UsageCounts::read_bedrock(const dom::object& usage) {
       first_count({usage["cacheWriteInputTokens"], usage["cacheWriteInputTokenCount"]}));
 }
 
+// Google's Interactions: as generateContent, in words of its own.
+void UsageCounts::read_interactions(const dom::object& usage) {
+  cache_apart_ = false;
+  const Tokens by_tools = count_of(usage["total_tool_use_tokens"]).value_or(0);
+  if (const auto prompt = count_of(usage["total_input_tokens"])) prompt_ = *prompt + by_tools;
+  set(cached_, count_of(usage["total_cached_tokens"]));
+  const auto thoughts = count_of(usage["total_thought_tokens"]);
+  set(reasoning_, thoughts);
+  std::optional<Tokens> output = count_of(usage["total_output_tokens"]);
+  add(output, thoughts);
+  set(output_, output);
+}
+
+void UsageCounts::read_beside(const dom::object& answer) {
+  // llama.cpp tells what it reused apart from what it read, also where no usage was asked for.
+  if (dom::object timings; answer["timings"].get(timings) == simdjson::SUCCESS) {
+    const auto read_anew = count_of(timings["prompt_n"]);
+    const auto reused = count_of(timings["cache_n"]);
+    if (!prompt_ && read_anew) prompt_ = *read_anew + reused.value_or(0);
+    if (!cached_) set(cached_, reused);
+    if (!output_) set(output_, count_of(timings["predicted_n"]));
+    return;
+  }
+  set(prompt_, first_count({answer["prompt_eval_count"],       // Ollama.
+                            answer["prompt_token_count"],      // Llama.
+                            answer["inputTextTokenCount"]}));  // Titan.
+  set(output_,
+      first_count({answer["eval_count"], answer["generation_token_count"],
+                   answer["results"].at(0)["tokenCount"], answer["details"]["generated_tokens"]}));
+}
+
 void UsageCounts::read(Dialect dialect, const dom::object& usage) {
   if (has(usage, {"promptTokenCount", "candidatesTokenCount", "totalTokenCount"})) {
     read_gemini(usage);
   } else if (has(usage, {"inputTokens", "outputTokens", "inputTokenCount"})) {
     read_bedrock(usage);
+  } else if (has(usage, {"total_input_tokens", "total_output_tokens"})) {
+    read_interactions(usage);
   } else if (dialect == Dialect::anthropic_messages ||
              (dialect == Dialect::other &&
               has(usage, {"cache_read_input_tokens", "cache_creation_input_tokens"}))) {

@@ -19,6 +19,10 @@ class UsageCounts {
   // One usage object; `dialect` decides where names alone do not.
   void read(Dialect dialect, const simdjson::dom::object& usage);
 
+  // An answer, or an event of one, whose counts stand beside it instead of in an object of their
+  // own: llama.cpp, Ollama, Llama and Titan at Amazon, text-generation servers.
+  void read_beside(const simdjson::dom::object& answer);
+
   [[nodiscard]] UsageReport report() const;
 
  private:
@@ -26,6 +30,7 @@ class UsageCounts {
   void read_openai(const simdjson::dom::object& usage);
   void read_gemini(const simdjson::dom::object& usage);
   void read_bedrock(const simdjson::dom::object& usage);
+  void read_interactions(const simdjson::dom::object& usage);
 
   std::optional<Tokens> prompt_;
   std::optional<Tokens> cached_;
