@@ -174,6 +174,11 @@ Endpoint classify(std::string_view method, std::string_view path) {
   if (auto found = google(segments, posts)) return *std::move(found);
   if (endpoint.model.empty()) endpoint.model = after(segments, "model");
   endpoint.streams = last == "converse-stream" || last == "invoke-with-response-stream";
+  // InvokeModel takes each maker's own shape.
+  const bool invokes = last == "invoke" || last == "invoke-with-response-stream";
+  if (invokes && endpoint.model.find("anthropic.") != std::string::npos) {
+    endpoint.dialect = Dialect::anthropic_messages;
+  }
   // What nobody knows may generate: it is paced by its size.
   endpoint.generates = posts && (generates_otherwise(last) || !passes_free(segments));
   return endpoint;

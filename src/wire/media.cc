@@ -182,7 +182,8 @@ Tokens image_tokens(Dialect dialect, std::string_view model, const std::optional
   // A gateway's name has the maker in front: "openai/gpt-4o".
   const std::size_t slash = model.rfind('/');
   if (slash != std::string_view::npos) model.remove_prefix(slash + 1);
-  if (dialect == Dialect::anthropic_messages || model.starts_with("claude")) {
+  // Amazon's has it too, behind a region: "us.anthropic.claude-sonnet-4-5".
+  if (dialect == Dialect::anthropic_messages || contains(model, "claude")) {
     return anthropic_image(model, size);
   }
   if (dialect == Dialect::gemini_generate || model.starts_with("gemini")) return gemini_image(size);

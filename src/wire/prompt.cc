@@ -235,8 +235,20 @@ void Prompt::object(const dom::object& object) {
   }
   for (const auto& [key, member] : object) {
     // Markers, names of things and sealed blobs: not text of the prompt.
-    if (one_of(key, {"cache_control", "type", "id", "tool_use_id", "call_id", "signature",
-                     "thoughtSignature", "encrypted_content", "encrypted_index"})) {
+    if (one_of(key,
+               {"cache_control", "type", "id", "tool_use_id", "call_id", "signature",
+                "thoughtSignature", "thought_signature", "encrypted_content", "encrypted_index"})) {
+      continue;
+    }
+    // Ollama's, as bare base64 beside the text.
+    if (dom::array images; key == "images" && member.get(images) == simdjson::SUCCESS) {
+      for (const dom::element picture : images) {
+        if (std::string_view text; picture.get(text) == simdjson::SUCCESS) {
+          image(text, false);
+        } else {
+          loose(picture);
+        }
+      }
       continue;
     }
     loose(member);

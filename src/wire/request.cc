@@ -86,10 +86,13 @@ std::optional<Tokens> largest_limit(const Fields& fields) {
                             fields.max_output_tokens, fields.max_tokens_to_sample}) {
     if (field) consider(*field);
   }
-  if (dom::element limit;
-      fields.generation_config &&
-      last_of(*fields.generation_config, "maxOutputTokens").get(limit) == simdjson::SUCCESS) {
-    consider(limit);
+  // Gemini's, in both spellings.
+  for (const std::string_view name : {"maxOutputTokens", "max_output_tokens"}) {
+    dom::element limit;
+    if (fields.generation_config &&
+        last_of(*fields.generation_config, name).get(limit) == simdjson::SUCCESS) {
+      consider(limit);
+    }
   }
   return largest;
 }
@@ -170,12 +173,42 @@ Result<void> read_chat(Dialect dialect, const Fields& fields, RequestFacts& fact
   return {};
 }
 
+// What declares an output limit inside another object, in no dialect of ours: Converse, Nova,
+// Titan, Ollama, SGLang, text-generation servers.
+struct NestedLimit {
+  std::string_view outer;
+  std::string_view inner;
+};
+constexpr std::array<NestedLimit, 7> kNestedLimits = {{{"inferenceConfig", "maxTokens"},
+                                                       {"inferenceConfig", "max_new_tokens"},
+                                                       {"textGenerationConfig", "maxTokenCount"},
+                                                       {"options", "num_predict"},
+                                                       {"sampling_params", "max_new_tokens"},
+                                                       {"parameters", "max_new_tokens"},
+                                                       {"parameters", "maxOutputTokens"}}};
+
+void read_other_limits(const dom::object& body, RequestFacts& facts) {
+  const auto consider = [&](const Found& value) {
+    dom::element limit;
+    if (value.get(limit) != simdjson::SUCCESS) return;
+    const std::optional<Tokens> count = declared_count(limit);
+    if (count && (!facts.max_output || *count > *facts.max_output)) facts.max_output = count;
+  };
+  for (const NestedLimit& limit : kNestedLimits) {
+    consider(last_of(last_of(body, limit.outer), limit.inner));
+  }
+  // Llama at Amazon, llama.cpp, others' plain bodies.
+  for (const std::string_view name : {"max_gen_len", "n_predict", "max_new_tokens"}) {
+    consider(last_of(body, name));
+  }
+}
+
 // A shape that is not understood: all of its text, so that a call is paced by its size.
 void read_other(const dom::object& body, RequestFacts& facts) {
   Prompt prompt(Dialect::other, facts.model, 2);
   for (const auto& [key, value] : body) {
     if (one_of(key, {"model", "stream", "metadata", "user", "client_metadata", "prompt_cache_key",
-                     "safety_identifier", "previous_response_id"})) {
+                     "safety_identifier", "previous_response_id", "anthropic_version"})) {
       continue;
     }
     if (key == "tools") {
@@ -233,8 +266,10 @@ Result<RequestFacts> read_request(const Endpoint& endpoint, std::string_view bod
     }
   }
   Fields fields = fields_of(object);
-  if (dom::element config; last_of(inner, "generationConfig").get(config) == simdjson::SUCCESS) {
-    fields.generation_config = config;
+  for (const std::string_view name : {"generation_config", "generationConfig"}) {
+    if (dom::element config; last_of(inner, name).get(config) == simdjson::SUCCESS) {
+      fields.generation_config = config;
+    }
   }
 
   RequestFacts facts;
@@ -250,7 +285,14 @@ Result<RequestFacts> read_request(const Endpoint& endpoint, std::string_view bod
     case Dialect::openai_chat: prompt = read_chat(endpoint.dialect, fields, facts); break;
     case Dialect::openai_responses: prompt = read_responses(object, facts); break;
     case Dialect::gemini_generate: prompt = read_gemini(inner, facts); break;
-    case Dialect::other: read_other(object, facts); break;
+    case Dialect::other:
+      read_other_limits(object, facts);
+      if (is_converse(object)) {
+        read_converse(object, facts);
+      } else {
+        read_other(object, facts);
+      }
+      break;
   }
   if (!prompt) return std::unexpected(prompt.error());
   return facts;

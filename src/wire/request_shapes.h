@@ -1,5 +1,5 @@
-// request_shapes.h: prompts of the shapes that are not a list of chat messages: OpenAI's Responses
-// and Gemini's generateContent.
+// request_shapes.h: prompts of the shapes that are not a list of chat messages: OpenAI's Responses,
+// Gemini's generateContent and Amazon's Converse.
 //
 // Pure. `facts.model` is set already; the rest of the prompt's facts are filled in. Errc::invalid
 // when the body lacks what the dialect demands.
@@ -26,5 +26,9 @@ void end_prompt(const Prompt& prompt, RequestFacts& facts);
 [[nodiscard]] Result<void> read_responses(const simdjson::dom::object& body, RequestFacts& facts);
 
 [[nodiscard]] Result<void> read_gemini(const simdjson::dom::object& body, RequestFacts& facts);
+
+// Converse is told by its shape, because its dialect has no name here; Nova's own is the same.
+[[nodiscard]] bool is_converse(const simdjson::dom::object& body);
+void read_converse(const simdjson::dom::object& body, RequestFacts& facts);
 
 }  // namespace hg::wire
