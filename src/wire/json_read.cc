@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <memory>
+#include <utility>
 
 namespace hg::wire {
 
@@ -12,8 +14,9 @@ namespace {
 
 constexpr std::size_t kParserKept = std::size_t{512} * 1024;  // Bytes of a body.
 
-dom::parser& parser_of_this_thread() {
-  static thread_local dom::parser parser;
+// Null while somebody uses it.
+std::unique_ptr<dom::parser>& kept_parser() {
+  static thread_local std::unique_ptr<dom::parser> parser;
   return parser;
 }
 
@@ -48,14 +51,16 @@ Found last_of(const Found& value, std::string_view name) {
   return last_of(element, name);
 }
 
-KeptParser::KeptParser() : parser_(parser_of_this_thread()) {}
+KeptParser::KeptParser() : parser_(std::exchange(kept_parser(), nullptr)) {
+  if (!parser_) parser_ = std::make_unique<dom::parser>();
+}
 
 KeptParser::~KeptParser() {
-  if (parser_.capacity() > kParserKept) parser_ = dom::parser();
+  if (parser_->capacity() <= kParserKept) kept_parser() = std::move(parser_);
 }
 
 Found KeptParser::parse(std::string_view text) {
-  return parser_.parse(text.data(), text.size(), true);
+  return parser_->parse(text.data(), text.size(), true);
 }
 
 std::optional<Tokens> declared_count(const dom::element& value) {

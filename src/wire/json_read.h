@@ -7,6 +7,7 @@
 #include <simdjson.h>
 
 #include <initializer_list>
+#include <memory>
 #include <optional>
 #include <string_view>
 
@@ -27,8 +28,9 @@ using Found = simdjson::simdjson_result<simdjson::dom::element>;
 [[nodiscard]] Found last_of(const Found& value, std::string_view name);
 
 // A parser whose memory is kept from one body to the next of this thread: it needs twelve times the
-// body's length, and fresh memory costs more than the reading. What was parsed before is gone with
-// the next one's making. Memory that a very long body left large is given back at its end.
+// body's length, and fresh memory costs more than the reading. What it parsed lives as long as it
+// does, also when another is made meanwhile: that one gets memory of its own. Memory that a very
+// long body left large is given back at its end.
 class KeptParser {
  public:
   KeptParser();
@@ -40,7 +42,7 @@ class KeptParser {
   [[nodiscard]] Found parse(std::string_view text);
 
  private:
-  simdjson::dom::parser& parser_;
+  std::unique_ptr<simdjson::dom::parser> parser_;
 };
 
 // A count that a caller declares: whole, not negative; anything else is not a declaration.
