@@ -2,7 +2,7 @@
 #   hg_pure_libs  what any module may see: fmt, spdlog, Boost headers, Boost.JSON, simdjson, toml++
 #   hg_asio       the same, and Asio, Beast and OpenSSL, compiled once, with a precompiled header;
 #                 only for the modules of HG_ASIO_MODULES (tools/tidy checks the includes)
-#   hg_codings    brotli and zstd, for a module that names it
+#   hg_codings    zlib, brotli and zstd, for a module that names it
 #   hg_hiredis    the protocol of Valkey and Redis, for a target that names it
 
 set(HG_ASIO_MODULES net store proxy fleet control lab cli)
@@ -26,12 +26,13 @@ target_link_libraries(hg_pure_libs INTERFACE
   Boost::headers Boost::json fmt::fmt spdlog::spdlog simdjson::simdjson
   tomlplusplus::tomlplusplus Threads::Threads)
 
-# Neither has a CMake package in Debian 12.
+find_package(ZLIB REQUIRED)
+# Neither of these has a CMake package in Debian 12.
 find_library(HG_BROTLI_DEC brotlidec REQUIRED)
 find_library(HG_BROTLI_ENC brotlienc REQUIRED)
 find_library(HG_ZSTD zstd REQUIRED)
 add_library(hg_codings INTERFACE)
-target_link_libraries(hg_codings INTERFACE ${HG_BROTLI_DEC} ${HG_ZSTD})
+target_link_libraries(hg_codings INTERFACE ZLIB::ZLIB ${HG_BROTLI_DEC} ${HG_ZSTD})
 # Tests make what they read.
 add_library(hg_encoders INTERFACE)
 target_link_libraries(hg_encoders INTERFACE ${HG_BROTLI_ENC})

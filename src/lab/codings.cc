@@ -1,20 +1,17 @@
 #include "lab/codings.h"
 
 #include <fmt/core.h>
+#include <zlib.h>
 #include <zstd.h>
 
 #include <array>
-#include <boost/beast/zlib/deflate_stream.hpp>
-#include <boost/crc.hpp>
 #include <chrono>
-#include <cstdint>
 
+#include "base/assert.h"
 #include "base/text.h"
 
 namespace hg::lab {
 namespace {
-
-namespace zlib = boost::beast::zlib;
 
 struct ZstdFree {
   void operator()(ZSTD_DCtx* context) const { ZSTD_freeDCtx(context); }
@@ -40,12 +37,6 @@ Result<std::string> unpack_zstd(std::string_view packed, std::size_t bytes_max) 
   return body;
 }
 
-void put_little_endian(std::string& out, std::uint32_t value) {
-  for (int shift = 0; shift < 32; shift += 8) {
-    out += static_cast<char>(static_cast<unsigned char>(value >> shift));
-  }
-}
-
 }  // namespace
 
 Result<std::string> unpack_body(std::string_view coding, std::string body, std::size_t bytes_max) {
@@ -56,30 +47,33 @@ Result<std::string> unpack_body(std::string_view coding, std::string body, std::
 }
 
 struct GzipWriter::State {
-  zlib::deflate_stream deflate;
-  boost::crc_32_type crc;
-  std::uint32_t bytes = 0;  // Modulo 2^32, as the format has it.
-  bool begun = false;
+  z_stream stream{};
 
-  std::string run(std::string_view in, zlib::Flush flush) {
+  State() {
+    // 16 more than the window: with gzip's head and checksum.
+    constexpr int kGzipFormat = 15 + 16;
+    constexpr int kMemory = 8;  // zlib's own default.
+    const int made = deflateInit2(&stream, Z_DEFAULT_COMPRESSION, Z_DEFLATED, kGzipFormat, kMemory,
+                                  Z_DEFAULT_STRATEGY);
+    HG_ASSERT(made == Z_OK);  // Anything but that is no memory.
+  }
+  ~State() { deflateEnd(&stream); }
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
+
+  std::string run(std::string_view in, int flush) {
     std::string out;
-    if (!begun) out.append("\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\x03", 10);
-    begun = true;
-    crc.process_bytes(in.data(), in.size());
-    bytes += static_cast<std::uint32_t>(in.size());
-    std::array<char, 4096> chunk;
-    zlib::z_params params;
-    params.next_in = in.data();
-    params.avail_in = in.size();
-    for (;;) {
-      params.next_out = chunk.data();
-      params.avail_out = chunk.size();
-      boost::system::error_code deflate_ec;
-      deflate.write(params, flush, deflate_ec);
-      const std::size_t made = chunk.size() - params.avail_out;
-      out.append(chunk.data(), made);
-      if (deflate_ec || params.avail_out > 0) break;
-    }
+    std::array<Bytef, 4096> chunk;
+    // zlib reads only; its type lacks the const.
+    stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(in.data()));
+    stream.avail_in = static_cast<uInt>(in.size());
+    do {
+      stream.next_out = chunk.data();
+      stream.avail_out = static_cast<uInt>(chunk.size());
+      deflate(&stream, flush);
+      const std::size_t made = chunk.size() - stream.avail_out;
+      out.append(reinterpret_cast<const char*>(chunk.data()), made);
+    } while (stream.avail_out == 0);
     return out;
   }
 };
@@ -89,16 +83,9 @@ GzipWriter::~GzipWriter() = default;
 GzipWriter::GzipWriter(GzipWriter&&) noexcept = default;
 GzipWriter& GzipWriter::operator=(GzipWriter&&) noexcept = default;
 
-std::string GzipWriter::write(std::string_view bytes) {
-  return state_->run(bytes, zlib::Flush::sync);
-}
+std::string GzipWriter::write(std::string_view bytes) { return state_->run(bytes, Z_SYNC_FLUSH); }
 
-std::string GzipWriter::finish() {
-  std::string out = state_->run({}, zlib::Flush::finish);
-  put_little_endian(out, state_->crc.checksum());
-  put_little_endian(out, state_->bytes);
-  return out;
-}
+std::string GzipWriter::finish() { return state_->run({}, Z_FINISH); }
 
 bool accepts_gzip(std::string_view accept_encoding) {
   return to_lower(accept_encoding).contains("gzip");

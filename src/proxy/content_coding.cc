@@ -1,11 +1,11 @@
 #include "proxy/content_coding.h"
 
 #include <brotli/decode.h>
+#include <zlib.h>
 #include <zstd.h>
 
 #include <algorithm>
 #include <array>
-#include <boost/beast/zlib/inflate_stream.hpp>
 #include <cstddef>
 #include <optional>
 #include <string>
@@ -15,158 +15,110 @@
 namespace hg::proxy {
 namespace {
 
-namespace zlib = boost::beast::zlib;
-
 constexpr std::size_t kPiece = std::size_t{16} * 1024;
-
-// A gzip header may carry a file name and a comment; one longer than this is not one.
-constexpr std::size_t kMaxWrapper = std::size_t{64} * 1024;
-
-// Checksum and length behind a gzip member (RFC 1952).
-constexpr std::size_t kGzipTrailer = 8;
 
 // RFC 9659: a decoder for HTTP takes windows of up to 8 MiB, an encoder makes no larger ones.
 constexpr int kZstdWindowLog = 23;
 
-std::uint8_t byte_at(std::string_view bytes, std::size_t at) {
-  return static_cast<std::uint8_t>(bytes[at]);
+// What zlib takes at once: its counters are 32 bits wide.
+constexpr std::size_t kDeflatedMax = std::size_t{1} << 30U;
+
+// zlib's names for a format: the window's size, and the wrapper as a number more or a sign.
+constexpr int kGzipFormat = 15 + 16;
+constexpr int kZlibFormat = 15;
+constexpr int kRawFormat = -15;
+
+constexpr char kGzipMagic = '\x1f';  // The first of two bytes.
+
+// RFC 1950: 8 for deflate, a window of at most 32 KiB, both bytes a multiple of 31. Some servers
+// send the raw stream under the same name.
+bool begins_zlib(std::uint8_t method, std::uint8_t flags) {
+  return (method & 15U) == 8 && method >> 4U <= 7 && (method * 256U + flags) % 31 == 0;
 }
 
-// Where the wrapper's next zero-terminated text ends; npos while it is not here whole.
-std::size_t after_text(std::string_view bytes, std::size_t at) {
-  const std::size_t zero = bytes.find('\0', at);
-  return zero == std::string_view::npos ? zero : zero + 1;
-}
-
-struct Wrapper {
-  enum class Is : std::uint8_t { whole, unfinished, broken };
-  Is is = Is::unfinished;
-  std::size_t size = 0;  // whole: where the raw deflate stream begins.
-};
-
-// RFC 1952, 2.3.
-Wrapper gzip_wrapper(std::string_view bytes) {
-  if (bytes.size() < 10) return {};
-  if (byte_at(bytes, 0) != 0x1f || byte_at(bytes, 1) != 0x8b || byte_at(bytes, 2) != 8) {
-    return {Wrapper::Is::broken, 0};
-  }
-  const std::uint8_t flags = byte_at(bytes, 3);
-  std::size_t at = 10;
-  if ((flags & 4) != 0) {  // Extra field.
-    if (bytes.size() < at + 2) return {};
-    at += 2U + byte_at(bytes, at) + (std::size_t{byte_at(bytes, at + 1)} << 8U);
-  }
-  for (const std::uint8_t flag : {std::uint8_t{8}, std::uint8_t{16}}) {  // File name, comment.
-    if ((flags & flag) == 0) continue;
-    if (at > bytes.size()) return {};
-    at = after_text(bytes, at);
-    if (at == std::string_view::npos) return {};
-  }
-  if ((flags & 2) != 0) at += 2;  // Checksum of the header.
-  if (at > bytes.size()) return {};
-  return {Wrapper::Is::whole, at};
-}
-
-// RFC 1950 where the two bytes say so; some servers send the raw stream under the same name.
-Wrapper deflate_wrapper(std::string_view bytes) {
-  if (bytes.size() < 2) return {};
-  const int check = byte_at(bytes, 0) * 256 + byte_at(bytes, 1);
-  const bool wrapped = (byte_at(bytes, 0) & 15) == 8 && check % 31 == 0;
-  return {Wrapper::Is::whole, wrapped ? std::size_t{2} : std::size_t{0}};
-}
-
-// gzip and deflate: a wrapper around the same stream.
+// gzip and deflate.
 class Deflated final : public ContentCoding {
  public:
   enum class Kind : std::uint8_t { gzip, deflate };
 
-  explicit Deflated(Kind kind) : kind_(kind) { inflater_.reset(15); }
+  explicit Deflated(Kind kind) : kind_(kind) {
+    if (kind_ == Kind::gzip) begin(kGzipFormat);
+  }
+
+  ~Deflated() override { inflateEnd(&stream_); }
+  // zlib keeps the address of its stream.
+  Deflated(const Deflated&) = delete;
+  Deflated& operator=(const Deflated&) = delete;
 
   Fed feed(std::string_view bytes, const Sink& sink) override {
-    while (!bytes.empty() && part_ != Part::after) {
-      Fed fed = Fed::all;
-      if (part_ == Part::wrapper) {
-        fed = unwrap(bytes, sink);
-      } else if (part_ == Part::stream) {
-        fed = inflate(bytes, sink);
-      } else {
-        skip_trailer(bytes);
+    if (part_ == Part::format && !bytes.empty()) {
+      if (!first_byte_) {
+        first_byte_ = static_cast<std::uint8_t>(bytes.front());
+        bytes.remove_prefix(1);
+        if (bytes.empty()) return Fed::all;
       }
+      const bool wrapped = begins_zlib(*first_byte_, static_cast<std::uint8_t>(bytes.front()));
+      begin(wrapped ? kZlibFormat : kRawFormat);
+      const char first = static_cast<char>(*first_byte_);
+      const Fed fed = inflate_all(std::string_view(&first, 1), sink);
+      if (fed != Fed::all) return fed;
+    }
+    return inflate_all(bytes, sink);
+  }
+
+ private:
+  enum class Part : std::uint8_t { format, stream, between, after, broken };
+
+  void begin(int format) {
+    part_ = inflateInit2(&stream_, format) == Z_OK ? Part::stream : Part::broken;
+  }
+
+  Fed inflate_all(std::string_view bytes, const Sink& sink) {
+    while (!bytes.empty() && part_ != Part::after) {
+      // A second member is one only if it says so; padding behind the first is none of ours.
+      if (part_ == Part::between) {
+        part_ = bytes.front() == kGzipMagic ? Part::stream : Part::after;
+        continue;
+      }
+      if (part_ == Part::broken) return Fed::broken;
+      const Fed fed = inflate_some(bytes, sink);
       if (fed != Fed::all) return fed;
     }
     return Fed::all;
   }
 
- private:
-  enum class Part : std::uint8_t { wrapper, stream, trailer, after };
-
-  // Takes the wrapper off; what came with its end belongs to the stream.
-  Fed unwrap(std::string_view& bytes, const Sink& sink) {
-    wrapper_.append(bytes);
-    bytes = {};
-    // A second member is one only if it says so; padding behind the first is none of ours.
-    if (members_ > 0 && wrapper_[0] != 0x1f) {
-      part_ = Part::after;
-      return Fed::all;
-    }
-    const Wrapper seen = kind_ == Kind::gzip ? gzip_wrapper(wrapper_) : deflate_wrapper(wrapper_);
-    if (seen.is == Wrapper::Is::broken) return Fed::broken;
-    if (seen.is == Wrapper::Is::unfinished) {
-      return wrapper_.size() > kMaxWrapper ? Fed::broken : Fed::all;
-    }
-    const std::string whole = std::exchange(wrapper_, std::string());
-    part_ = Part::stream;
-    return feed(std::string_view(whole).substr(seen.size), sink);
-  }
-
-  // Takes from `bytes` what belongs to the stream.
-  Fed inflate(std::string_view& bytes, const Sink& sink) {
-    std::array<char, kPiece> out;
-    zlib::z_params params;
-    params.next_in = bytes.data();
-    params.avail_in = bytes.size();
+  // Takes from `bytes` what belongs to the stream, wrapper included.
+  Fed inflate_some(std::string_view& bytes, const Sink& sink) {
+    const std::size_t given = std::min(bytes.size(), kDeflatedMax);
+    std::array<Bytef, kPiece> out;
+    // zlib reads only; its type lacks the const.
+    stream_.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(bytes.data()));
+    stream_.avail_in = static_cast<uInt>(given);
     for (;;) {
-      params.next_out = out.data();
-      params.avail_out = out.size();
-      boost::system::error_code ec;
-      inflater_.write(params, zlib::Flush::sync, ec);
-      bytes = bytes.substr(bytes.size() - params.avail_in);
-      const std::size_t made = out.size() - params.avail_out;
-      if (made > 0 && !sink(std::string_view(out.data(), made))) return Fed::full;
-      if (ec == zlib::error::end_of_stream) {
-        end_stream();
-        return Fed::all;
+      stream_.next_out = out.data();
+      stream_.avail_out = static_cast<uInt>(out.size());
+      const int said = inflate(&stream_, Z_SYNC_FLUSH);
+      const std::size_t made = out.size() - stream_.avail_out;
+      const std::string_view piece(reinterpret_cast<const char*>(out.data()), made);
+      if (made > 0 && !sink(piece)) return Fed::full;
+      if (said == Z_STREAM_END) {
+        part_ = kind_ == Kind::gzip ? Part::between : Part::after;
+        inflateReset(&stream_);
+        break;
       }
-      if (ec && ec != zlib::error::need_buffers) return Fed::broken;
-      const bool more = params.avail_out == 0 || params.avail_in > 0;
-      if (ec == zlib::error::need_buffers || !more) {
-        bytes = {};
-        return Fed::all;
-      }
+      // Z_BUF_ERROR: nothing left to do with these bytes.
+      if (said != Z_OK && said != Z_BUF_ERROR) return Fed::broken;
+      // Room left: all that was given is out.
+      if (stream_.avail_out > 0) break;
     }
-  }
-
-  void end_stream() {
-    ++members_;
-    part_ = kind_ == Kind::gzip ? Part::trailer : Part::after;
-    trailer_left_ = kGzipTrailer;
-  }
-
-  void skip_trailer(std::string_view& bytes) {
-    const std::size_t count = std::min(bytes.size(), trailer_left_);
-    bytes.remove_prefix(count);
-    trailer_left_ -= count;
-    if (trailer_left_ > 0) return;
-    part_ = Part::wrapper;
-    inflater_.reset(15);
+    bytes.remove_prefix(given - stream_.avail_in);
+    return Fed::all;
   }
 
   Kind kind_;
-  Part part_ = Part::wrapper;
-  std::size_t members_ = 0;
-  std::size_t trailer_left_ = 0;
-  std::string wrapper_;  // What came of it; empty once it is behind us.
-  zlib::inflate_stream inflater_;
+  Part part_ = Part::format;                // deflate: until two bytes are here.
+  std::optional<std::uint8_t> first_byte_;  // Of deflate.
+  z_stream stream_{};
 };
 
 class Brotli final : public ContentCoding {
