@@ -47,6 +47,9 @@ class Line {
     begin(name);
     text_ += "null";
   }
+  void number_if_said(std::string_view name, const std::optional<Tokens>& value) {
+    if (value) number(name, *value);
+  }
   void boolean(std::string_view name, bool value) {
     begin(name);
     text_ += value ? "true" : "false";
@@ -102,6 +105,8 @@ std::string to_json_line(const CallEntry& entry) {
   line.number_or_null("uncached", entry.uncached);
   line.number_or_null("cached", entry.cached);
   line.number_or_null("output", entry.output);
+  line.number_if_said("cache_write", entry.cache_write);
+  line.number_if_said("reasoning", entry.reasoning);
   line.close();
   line.text_if_said("settled_by", entry.settled_by);
   line.text("outcome", entry.outcome);
@@ -109,6 +114,7 @@ std::string to_json_line(const CallEntry& entry) {
   if (entry.own_answer) line.boolean("own_answer", true);
   line.number("tries", entry.tries);
   line.number("overloads", entry.overloads);
+  if (entry.unreachable > 0) line.number("unreachable", entry.unreachable);
   line.number("asks", entry.asks);
   line.text_if_said("denied_by", entry.denied_by);
   line.number("waited_ms", milliseconds(entry.waited));

@@ -36,12 +36,15 @@ struct CallEntry {
   std::optional<Tokens> uncached;  // As the provider reported; absent when it did not.
   std::optional<Tokens> cached;
   std::optional<Tokens> output;
+  std::optional<Tokens> cache_write;  // Of the uncached ones, those written to the cache.
+  std::optional<Tokens> reasoning;    // Of the output, what was thought and not said.
   std::string settled_by;   // "usage", "estimate", "refund"; "" for a call that never asked.
   std::string outcome;      // call::Record::Outcome, or "bad_request" for one that never asked.
   int status = 0;           // What the agent got; 0 when it left before.
   bool own_answer = false;  // The status is ours, not the provider's.
   int tries = 0;
   int overloads = 0;
+  int unreachable = 0;  // Tries that never got to the provider.
   int asks = 0;
   std::string denied_by;  // The axis of the last denial; "" if there was none.
   Micros waited{0};

@@ -34,9 +34,23 @@ TEST(CallLogTest, ALineSaysWhatIsKnownAndTellsAbsentFromZero) {
   EXPECT_TRUE(line.at("usage").at("cached").is_null());
   EXPECT_EQ(line.at("usage").at("output").as_int64(), 7);
   EXPECT_EQ(line.at("waited_ms").as_int64(), 1500);
+  EXPECT_FALSE(line.at("usage").as_object().contains("cache_write"));
+  EXPECT_FALSE(line.at("usage").as_object().contains("reasoning"));
+  EXPECT_FALSE(line.contains("unreachable"));
   EXPECT_FALSE(line.contains("task"));
   EXPECT_FALSE(line.contains("first_byte_ms"));
   EXPECT_EQ(to_json_line(entry).find('\n'), std::string::npos);
+}
+
+TEST(CallLogTest, ALineSaysWhatWasWrittenToTheCacheThoughtAndOutOfReach) {
+  CallEntry entry = entry_of("r", 12);
+  entry.cache_write = 0;
+  entry.reasoning = 5;
+  entry.unreachable = 2;
+  const boost::json::object line = boost::json::parse(to_json_line(entry)).as_object();
+  EXPECT_EQ(line.at("usage").at("cache_write").as_int64(), 0);
+  EXPECT_EQ(line.at("usage").at("reasoning").as_int64(), 5);
+  EXPECT_EQ(line.at("unreachable").as_int64(), 2);
 }
 
 TEST(CallLogTest, AppendsOneLineACallToAFileForThisUserAlone) {

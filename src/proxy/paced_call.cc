@@ -257,6 +257,8 @@ net::Task<void> PacedCall::relay() {
   setup_.entry.uncached = usage.uncached;
   setup_.entry.cached = usage.cached;
   setup_.entry.output = usage.output;
+  setup_.entry.cache_write = usage.cache_write;
+  setup_.entry.reasoning = usage.reasoning;
   setup_.entry.unread_encoding = !leg_->side().readable();
   if (setup_.entry.unread_encoding) ++parts_.unread_answers;
   call_.on_end(end_of(passed), now());
@@ -379,6 +381,7 @@ void PacedCall::write_entry() {
   entry.outcome = call::to_string(record.outcome);
   entry.tries = record.tries;
   entry.overloads = record.overloads;
+  entry.unreachable = record.unreachable;
   entry.asks = record.asks;
   if (record.last_axis != gate::Axis::none) entry.denied_by = gate::to_string(record.last_axis);
   entry.waited = record.waited;
