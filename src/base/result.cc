@@ -9,6 +9,7 @@ const char* to_string(Errc code) {
     case Errc::not_found: return "not_found";
     case Errc::conflict: return "conflict";
     case Errc::unavailable: return "unavailable";
+    case Errc::misconfigured: return "misconfigured";
     case Errc::timed_out: return "timed_out";
     case Errc::closed: return "closed";
     case Errc::cancelled: return "cancelled";

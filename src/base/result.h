@@ -13,16 +13,18 @@ namespace hg {
 
 // What callers branch on. Add a value only when some caller does something different for it.
 enum class Errc : std::uint8_t {
-  invalid,      // Input that cannot be understood; the detail says what is allowed.
-  too_large,    // Over a limit of ours.
-  not_found,    // No such pool, file, harness, ...
-  conflict,     // Another version, or already there.
-  unavailable,  // The peer refuses, or is not there.
-  timed_out,    // A deadline passed.
-  closed,       // The peer went away in an orderly way, or end of stream.
-  cancelled,    // We gave up ourselves, at shutdown or because the client left.
-  protocol,     // The peer broke its protocol.
-  internal,     // A library or the system failed in a way nobody handles.
+  invalid,        // Input that cannot be understood; the detail says what is allowed.
+  too_large,      // Over a limit of ours.
+  not_found,      // No such pool, file, harness, ...
+  conflict,       // Another version, or already there.
+  unavailable,    // The peer refuses, or is not there.
+  misconfigured,  // The peer cannot be reached as things are set up: no waiting helps, and the
+                  // detail says what does.
+  timed_out,      // A deadline passed.
+  closed,         // The peer went away in an orderly way, or end of stream.
+  cancelled,      // We gave up ourselves, at shutdown or because the client left.
+  protocol,       // The peer broke its protocol.
+  internal,       // A library or the system failed in a way nobody handles.
 };
 
 // "invalid", "too_large", ...: for logs and JSON.

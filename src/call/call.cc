@@ -157,14 +157,11 @@ void Call::on_timer(Instant now) {
     }
   } else if (state_ == State::backing_off) {
     record_.backed_off += now - backing_since_;
-    if (past_hold(now) && outage_since_) {
-      record_.outcome = Record::Outcome::upstream_failed;
-      refuse_next_ = OwnRefusal::upstream;
+    if (past_hold(now)) {
+      refuse_next_ = if_late_;
+      if (if_late_ == OwnRefusal::upstream) record_.outcome = Record::Outcome::upstream_failed;
       release_done();
-    } else if (past_hold(now)) {
-      refuse_next_ = OwnRefusal::overload;
-      release_done();
-      record_.seniority = earned(now);
+      if (if_late_ == OwnRefusal::overload) record_.seniority = earned(now);
     } else {
       begin_try();
       state_ = State::asking;
@@ -183,6 +180,7 @@ void Call::on_answer(const Answer& answer, Instant now) {
       record_.seniority = earned(now);
     } else {
       back_off_next_ = until;
+      if_late_ = OwnRefusal::overload;
       backing_since_ = now;
     }
     state_ = State::giving_back;
@@ -201,11 +199,21 @@ void Call::on_answer(const Answer& answer, Instant now) {
 void Call::on_no_answer(NoAnswer how, Instant now) {
   if (state_ != State::sending) return;
   settle(Settlement::refund, std::nullopt);
-  if (how == NoAnswer::not_sent) {
-    ++record_.unreachable;
-    back_off_next_ = outage_end(now);
+  switch (how) {
+    case NoAnswer::not_sent:
+      ++record_.unreachable;
+      back_off_next_ = outage_end(now);
+      break;
+    case NoAnswer::misconfigured: ++record_.unreachable; break;
+    case NoAnswer::no_bytes:
+      ++record_.unanswered;
+      outage_since_.reset();
+      back_off_next_ = repeat_at(now);
+      break;
+    case NoAnswer::silent: ++record_.unanswered; break;
   }
   if (back_off_next_) {
+    if_late_ = OwnRefusal::upstream;
     backing_since_ = now;
     return;
   }
@@ -449,6 +457,14 @@ std::optional<Instant> Call::outage_end(Instant now) {
   if (until >= *outage_since_ + patience_.outage_max || until >= hold_deadline()) {
     return std::nullopt;
   }
+  return until;
+}
+
+// When to repeat a request that the provider may have taken; nothing the second time.
+std::optional<Instant> Call::repeat_at(Instant now) {
+  if (record_.unanswered > 1) return std::nullopt;
+  const Instant until = now + scaled(patience_.outage_step, rng_.uniform(0.8, 1.2));
+  if (until >= hold_deadline()) return std::nullopt;
   return until;
 }
 

@@ -80,7 +80,8 @@ enum class Do : std::uint8_t {
 enum class OwnRefusal : std::uint8_t {
   hold_cap,  // 429, retry-after 30: the queue was longer than this harness can wait.
   overload,  // 429, retry-after 30: the provider refused for load until tries or hold ran out.
-  upstream,  // 502: the provider could not be reached for long, or closed without a byte.
+  upstream,  // 502: the provider could not be reached for long or at all, or closed twice without
+             // a byte.
 };
 
 [[nodiscard]] const char* to_string(OwnRefusal why);
@@ -107,9 +108,12 @@ struct Answer {
 
 // How the exchange with the provider failed without an answer.
 enum class NoAnswer : std::uint8_t {
-  not_sent,  // Connect or write failed before the request was whole: nothing was asked of the
-             // provider.
-  no_bytes,  // The request was sent, but no byte came back: reset, closed or timed out.
+  not_sent,       // Connect or write failed before the request was whole: nothing was asked of the
+                  // provider.
+  misconfigured,  // The same, and no waiting helps: no such host, a certificate that is refused.
+  no_bytes,       // The request was sent, and the connection ended without a byte of an answer.
+  silent,  // The request was sent, and no answer came in time, or none that can be read; also what
+           // must not be sent twice.
 };
 
 // How a relayed answer ended.
@@ -142,6 +146,7 @@ struct Record {
   int tries = 0;                            // Times the request went upstream.
   int overloads = 0;                        // Refusals for load absorbed or given up on.
   int unreachable = 0;                      // Tries that never got to the provider.
+  int unanswered = 0;                       // Tries that got there, and not a byte back.
   int asks = 0;                             // Questions to the gate.
   Micros waited{0};                         // Held in the queue, all tries together.
   Micros backed_off{0};                     // Slept after overloads and amid outages.
@@ -175,8 +180,9 @@ class Call {
   void on_answer(const Answer& answer, Instant now);
 
   // A request that was not sent is tried again like one refused for load, for a while
-  // (Patience::outage_max) and within the hold. One that was sent may have been worked on: it is
-  // not repeated.
+  // (Patience::outage_max) and within the hold; not where no waiting helps. One whose connection
+  // ended without a byte may have been worked on: it is repeated once, within the hold, as every
+  // agent would at once, and is charged like any other try. One that stayed silent is not repeated.
   void on_no_answer(NoAnswer how, Instant now);
   void on_end(const End& end, Instant now);
 
@@ -225,6 +231,7 @@ class Call {
   void refuse(OwnRefusal why, Instant now);
   [[nodiscard]] bool past_hold(Instant now) const { return now >= hold_deadline(); }
   [[nodiscard]] std::optional<Instant> outage_end(Instant now);
+  [[nodiscard]] std::optional<Instant> repeat_at(Instant now);
   [[nodiscard]] Micros overload_wait(std::optional<Micros> retry_after);
   [[nodiscard]] Micros earned(Instant now) const;
   [[nodiscard]] gate::AcquireRequest ask(Instant now) const;
@@ -255,6 +262,7 @@ class Call {
   // What follows once nothing is held any longer: one of these, or the end.
   std::optional<OwnRefusal> refuse_next_;
   std::optional<Instant> back_off_next_;
+  OwnRefusal if_late_ = OwnRefusal::overload;  // backing_off: should the hold end meanwhile.
 };
 
 }  // namespace hg::call

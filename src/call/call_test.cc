@@ -617,18 +617,70 @@ TEST(CallTest, SettlementFollowsWhatWasSeen) {
   }
 }
 
-TEST(CallTest, NoByteIsRefundedAndAnsweredByUs) {
+// A try that got no answer, and the 502 that ends it.
+void expect_refused_by_502(Call& call, Instant now) {
+  ASSERT_EQ(call.next(now).what, Do::settle);
+  EXPECT_EQ(call.next(now).settle.by, Settlement::refund);
+  call.on_done(now);
+  ASSERT_EQ(call.next(now).what, Do::refuse);
+  EXPECT_EQ(call.next(now).refusal, OwnRefusal::upstream);
+  call.on_done(now);
+  EXPECT_EQ(call.next(now).what, Do::finish);
+  EXPECT_EQ(call.record().outcome, Record::Outcome::upstream_failed);
+  EXPECT_EQ(call.record().seniority, Micros{0}) << "that is for our own 429s";
+}
+
+TEST(CallTest, SilenceIsRefundedAndAnsweredByUs) {
   Call call = sent();
+  call.on_no_answer(NoAnswer::silent, kStart + 1s);
+  expect_refused_by_502(call, kStart + 1s);
+  EXPECT_EQ(call.record().unanswered, 1);
+}
+
+TEST(CallTest, WhatNoWaitingHelpsIsAnsweredAtOnce) {
+  Call call = sent(540s);
+  call.on_no_answer(NoAnswer::misconfigured, kStart + 1s);
+  expect_refused_by_502(call, kStart + 1s);
+  EXPECT_EQ(call.record().unreachable, 1);
+}
+
+TEST(CallTest, AConnectionThatEndsWithoutAByteIsRepeatedOnce) {
+  Call call = sent(540s);
+  const std::string first = call.next(kStart).id;
   call.on_no_answer(NoAnswer::no_bytes, kStart + 1s);
   ASSERT_EQ(call.next(kStart + 1s).what, Do::settle);
   EXPECT_EQ(call.next(kStart + 1s).settle.by, Settlement::refund);
   call.on_done(kStart + 1s);
-  ASSERT_EQ(call.next(kStart + 1s).what, Do::refuse);
-  EXPECT_EQ(call.next(kStart + 1s).refusal, OwnRefusal::upstream);
-  call.on_done(kStart + 1s);
-  EXPECT_EQ(call.next(kStart + 1s).what, Do::finish);
-  EXPECT_EQ(call.record().outcome, Record::Outcome::upstream_failed);
-  EXPECT_EQ(call.record().seniority, Micros{0}) << "that is for our own 429s";
+  const Step rest = call.next(kStart + 1s);
+  ASSERT_EQ(rest.what, Do::back_off);
+  EXPECT_GT(rest.until, kStart + 1s);
+  EXPECT_LT(rest.until, kStart + 2s);
+  EXPECT_FALSE(call.lease()) << "charged anew, like any other try";
+  call.on_timer(rest.until);
+  ASSERT_EQ(call.next(rest.until).what, Do::ask);
+  EXPECT_NE(call.next(rest.until).ask.id, first);
+  call.on_reply(admitted(), rest.until);
+  ASSERT_EQ(call.next(rest.until).what, Do::send);
+  // Not a second time.
+  call.on_no_answer(NoAnswer::no_bytes, rest.until);
+  expect_refused_by_502(call, rest.until);
+  EXPECT_EQ(call.record().tries, 2);
+  EXPECT_EQ(call.record().unanswered, 2);
+}
+
+TEST(CallTest, NothingIsRepeatedPastTheHold) {
+  Call call = sent(2s);
+  call.on_no_answer(NoAnswer::no_bytes, kStart + 1'900ms);
+  expect_refused_by_502(call, kStart + 1'900ms);
+  // Nor when the sleep took longer than it should have.
+  Call late = sent(2s);
+  late.on_no_answer(NoAnswer::no_bytes, kStart);
+  late.on_done(kStart);
+  ASSERT_EQ(late.next(kStart).what, Do::back_off);
+  late.on_timer(kStart + 3s);
+  ASSERT_EQ(late.next(kStart + 3s).what, Do::refuse);
+  EXPECT_EQ(late.next(kStart + 3s).refusal, OwnRefusal::upstream);
+  EXPECT_EQ(late.record().outcome, Record::Outcome::upstream_failed);
 }
 
 // Lets a provider that was sent to be unreachable; answers the moment at which the call asks
@@ -926,7 +978,7 @@ class Walk {
       case Do::send:
         ++sends_;
         EXPECT_TRUE(call_.lease());
-        switch (choose(9)) {
+        switch (choose(11)) {
           case 0: call_.on_answer(answer(RefusalKind::none, 200), now_); return;
           case 1: call_.on_answer(answer(RefusalKind::overload, 529), now_); return;
           case 2: call_.on_answer(answer(RefusalKind::overload, 429, 3s), now_); return;
@@ -935,6 +987,8 @@ class Walk {
           case 5: call_.on_answer(answer(RefusalKind::server, 500), now_); return;
           case 6: call_.on_no_answer(NoAnswer::not_sent, now_); return;
           case 7: call_.on_no_answer(NoAnswer::no_bytes, now_); return;
+          case 8: call_.on_no_answer(NoAnswer::silent, now_); return;
+          case 9: call_.on_no_answer(NoAnswer::misconfigured, now_); return;
           default: call_.on_client_gone(now_); return;
         }
       case Do::relay: {

@@ -69,9 +69,10 @@ class ClientExchange {
   // removed; Content-Length is kept in its place with the true length, and added where there is
   // none and the body is not empty or the method is POST, PUT or PATCH. Host is set in its place,
   // or put first, with the upstream's own authority. `head` and `body` stay valid until read_head
-  // has returned, because of the replay. Errors: unavailable (no name, no connection, TLS
-  // refused: the detail says which), timed_out, closed, cancelled. progress() tells whether a byte
-  // left. A failure to write while an answer is already there is none: read_head gets it.
+  // has returned, because of the replay. Errors: unavailable (no connection: the detail
+  // says why), misconfigured (no waiting helps: no such host, a certificate that is not trusted, no
+  // TLS there; the detail says what does), timed_out, closed, cancelled. progress() tells whether a
+  // byte left. A failure to write while an answer is already there is none: read_head gets it.
   [[nodiscard]] Task<Result<void>> send(const RequestHead& head, std::string_view body);
 
   // Waits for the head of the answer; 100 and 103 are skipped. Errors: timed_out (none within

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "net/dial.h"
 #include "net/test_loop.h"
 #include "net/test_peer.h"
 
@@ -391,9 +392,23 @@ TEST_F(ClientTest, SaysWhyThereIsNoConnection) {
   url_ = *parse_url("unix:///nonexistent/hg.sock");
   EXPECT_EQ(ask().code, Errc::unavailable);
   url_ = *parse_url("http://name.invalid");
+  // Final where there is a name service to say so.
   const Outcome unknown = ask();
-  EXPECT_EQ(unknown.code, Errc::unavailable);
+  EXPECT_TRUE(unknown.code == Errc::unavailable || unknown.code == Errc::misconfigured);
   EXPECT_NE(unknown.detail.find("looking up name.invalid"), std::string::npos) << unknown.detail;
+}
+
+TEST(DialTest, OnlyAHostThatDoesNotExistIsBeyondWaiting) {
+  const Url url = *parse_url("https://api.example");
+  const Error gone = lookup_error(url, Named::upstream, asio::error::host_not_found);
+  EXPECT_EQ(gone.code, Errc::misconfigured);
+  EXPECT_NE(gone.detail.find("looking up api.example"), std::string::npos) << gone.detail;
+  EXPECT_NE(gone.detail.find("Correct the upstream's url"), std::string::npos) << gone.detail;
+  const Error proxy = lookup_error(url, Named::proxy, asio::error::host_not_found);
+  EXPECT_NE(proxy.detail.find("HTTPS_PROXY"), std::string::npos) << proxy.detail;
+  for (const auto code : {asio::error::host_not_found_try_again, asio::error::no_recovery}) {
+    EXPECT_EQ(lookup_error(url, Named::upstream, code).code, Errc::unavailable);
+  }
 }
 
 TEST_F(ClientTest, CloseEndsConnecting) {

@@ -1,7 +1,9 @@
 #include "net/dial.h"
 
 #include <fmt/format.h>
+#include <openssl/err.h>
 #include <openssl/ssl.h>
+#include <openssl/sslerr.h>
 #include <openssl/x509.h>
 #include <openssl/x509v3.h>
 
@@ -32,6 +34,37 @@ constexpr Micros kAddressWithin = 3s;
 std::unexpected<Error> unavailable(const Url& url, std::string_view doing,
                                    const boost::system::error_code& code) {
   return fail(Errc::unavailable, fmt::format("{} {}: {}", doing, url.authority(), code.message()));
+}
+
+// What to do about a certificate that was refused.
+std::string_view certificate_mend(long verdict) {
+  switch (verdict) {
+    case X509_V_ERR_HOSTNAME_MISMATCH:
+    case X509_V_ERR_IP_ADDRESS_MISMATCH: return "It is another host's: correct the upstream's url.";
+    case X509_V_ERR_CERT_HAS_EXPIRED:
+    case X509_V_ERR_CERT_NOT_YET_VALID:
+      return "Look at this machine's clock; if that is right, the host needs a new certificate.";
+    default:
+      return "If it is to be trusted, name its authority's certificate in ca_file or "
+             "SSL_CERT_FILE.";
+  }
+}
+
+// Whether the other side's first bytes were no TLS, or none that we may speak.
+bool speaks_no_tls(const boost::system::error_code& code) {
+  if (code.category() != asio::error::get_ssl_category()) return false;
+  switch (ERR_GET_REASON(static_cast<unsigned long>(code.value()))) {
+    case SSL_R_WRONG_VERSION_NUMBER:
+    case SSL_R_UNKNOWN_PROTOCOL:
+    case SSL_R_UNSUPPORTED_PROTOCOL:
+    case SSL_R_TLSV1_ALERT_PROTOCOL_VERSION: return true;
+    default: return false;
+  }
+}
+
+// A proxy that says no to us; one that is only busy or finds no upstream may say yes later.
+bool refuses_for_good(int status) {
+  return status / 100 == 4 && status != 408 && status != 425 && status != 429;
 }
 
 class SocketDial final : public Dial, public std::enable_shared_from_this<SocketDial> {
@@ -119,7 +152,8 @@ class SocketDial final : public Dial, public std::enable_shared_from_this<Socket
     auto found = co_await resolver_.async_resolve(next_.host, service,
                                                   tcp::resolver::numeric_service, as_result);
     ec = std::get<0>(found);
-    if (ec) co_return unavailable(next_, "looking up", ec);
+    const Named named = tunnel_request_.empty() ? Named::upstream : Named::proxy;
+    if (ec) co_return std::unexpected(lookup_error(next_, named, ec));
     for (const auto& entry : std::get<1>(found)) endpoints.push_back(entry.endpoint());
     co_return endpoints;
   }
@@ -160,17 +194,26 @@ class SocketDial final : public Dial, public std::enable_shared_from_this<Socket
       if (read_ec) co_return unavailable(next_, "waiting for proxy", read_ec);
       heard.append(chunk.data(), count);
       const auto end = find_head_end(heard, scanned);
-      if (!end) co_return fail(Errc::unavailable, "the proxy speaks no HTTP");
+      if (!end) co_return no_proxy();
       if (!*end) continue;
       const auto answer = guard_response(std::string_view(heard).substr(0, **end), "CONNECT");
-      if (!answer) co_return fail(Errc::unavailable, "the proxy speaks no HTTP");
+      if (!answer) co_return no_proxy();
       const int status = answer->head.status;
       // Nobody speaks in the tunnel before us: bytes after the head would be the proxy's own.
       if (status / 100 == 2 && **end == heard.size()) co_return Result<void>();
-      co_return fail(Errc::unavailable,
-                     fmt::format("proxy {} refuses a tunnel to {}: {} {}", next_.authority(),
-                                 url_.authority(), status, escape_controls(answer->head.reason)));
+      const bool final = refuses_for_good(status);
+      co_return fail(
+          final ? Errc::misconfigured : Errc::unavailable,
+          fmt::format("proxy {} refuses a tunnel to {}: {} {}{}", next_.authority(),
+                      url_.authority(), status, escape_controls(answer->head.reason),
+                      final ? ". Correct HTTPS_PROXY, or name the host in NO_PROXY." : ""));
     }
+  }
+
+  std::unexpected<Error> no_proxy() const {
+    return fail(Errc::misconfigured, fmt::format("the proxy speaks no HTTP at {}. Correct "
+                                                 "HTTPS_PROXY.",
+                                                 next_.authority()));
   }
 
   Task<Result<std::unique_ptr<Stream>>> handshake() {
@@ -181,9 +224,16 @@ class SocketDial final : public Dial, public std::enable_shared_from_this<Socket
     if (!ec) co_return std::make_unique<StreamOver<Tls>>(std::move(*tls_));
     const long verdict = SSL_get_verify_result(tls_->native_handle());
     if (verdict != X509_V_OK) {
-      co_return fail(Errc::unavailable,
-                     fmt::format("the certificate of {} is not trusted: {}", url_.authority(),
-                                 X509_verify_cert_error_string(verdict)));
+      co_return fail(
+          Errc::misconfigured,
+          fmt::format("the certificate of {} is not trusted: {}. {}", url_.authority(),
+                      X509_verify_cert_error_string(verdict), certificate_mend(verdict)));
+    }
+    if (speaks_no_tls(ec)) {
+      co_return fail(Errc::misconfigured,
+                     fmt::format("TLS with {}: {}. It speaks no TLS that may be spoken: correct "
+                                 "the upstream's url (https, host, port).",
+                                 url_.authority(), ec.message()));
     }
     co_return unavailable(url_, "TLS with", ec);
   }
@@ -225,6 +275,13 @@ class SocketDial final : public Dial, public std::enable_shared_from_this<Socket
 
 }  // namespace
 
+Error lookup_error(const Url& url, Named what, const boost::system::error_code& code) {
+  std::string detail = fmt::format("looking up {}: {}", url.host, code.message());
+  if (code != asio::error::host_not_found) return Error(Errc::unavailable, std::move(detail));
+  detail += what == Named::proxy ? ". Correct HTTPS_PROXY." : ". Correct the upstream's url.";
+  return Error(Errc::misconfigured, std::move(detail));
+}
+
 Result<std::shared_ptr<asio::ssl::context>> make_client_tls(const std::string& ca_file) {
   auto tls = std::make_shared<asio::ssl::context>(asio::ssl::context::tls_client);
   boost::system::error_code ec;
@@ -233,7 +290,8 @@ Result<std::shared_ptr<asio::ssl::context>> make_client_tls(const std::string& c
   if (!ca_file.empty()) {
     tls->load_verify_file(ca_file, ec);
     if (ec) {
-      return fail(Errc::invalid, fmt::format("no certificates in {}: {}", ca_file, ec.message()));
+      return fail(Errc::misconfigured, fmt::format("no certificates in {}: {}. Correct ca_file.",
+                                                   ca_file, ec.message()));
     }
   }
   tls->set_verify_mode(asio::ssl::verify_peer, ec);

@@ -3,6 +3,8 @@
 // An interface, because tests hand out streams that fail on purpose.
 #pragma once
 #include <boost/asio/ssl/context.hpp>
+#include <boost/system/error_code.hpp>
+#include <cstdint>
 #include <memory>
 
 #include "base/result.h"
@@ -19,7 +21,9 @@ class Dial {
  public:
   virtual ~Dial() = default;
 
-  // Once. Errors: unavailable (unknown name, nobody listens, TLS refused), timed_out, cancelled.
+  // Once. Errors: unavailable (nobody listens, no name service, TLS broke off), misconfigured (no
+  // such host, a certificate that is not trusted, no TLS there, a proxy that will not), timed_out,
+  // cancelled.
   [[nodiscard]] virtual Task<Result<std::unique_ptr<Stream>>> connect(Micros within) = 0;
 
   // Gives up: connect ends as cancelled. A name look-up cannot be stopped; it is left to end alone.
@@ -30,6 +34,11 @@ class Dial {
 // place, and the certificates of `ca_file` (PEM) unless that is empty.
 [[nodiscard]] Result<std::shared_ptr<asio::ssl::context>> make_client_tls(
     const std::string& ca_file);
+
+// What a look-up's failure means. That a host does not exist is final: a name service that cannot
+// say just now says so in another way.
+enum class Named : std::uint8_t { upstream, proxy };
+[[nodiscard]] Error lookup_error(const Url& url, Named what, const boost::system::error_code& code);
 
 // `tls` may be null for http and unix. `proxy` is null, or leads to this upstream. `tasks` runs the
 // attempt.

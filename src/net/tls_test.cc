@@ -213,7 +213,7 @@ TEST_F(TlsTest, RefusesWhatItMustNotTrust) {
     Client client(loop_.executor(), loop_.clock, config);
     const auto response = fetch(client, url(row.host));
     ASSERT_FALSE(response) << row.why;
-    EXPECT_EQ(response.error().code, Errc::unavailable) << row.why;
+    EXPECT_EQ(response.error().code, Errc::misconfigured) << row.why;
     EXPECT_NE(response.error().detail.find(row.detail), std::string::npos)
         << row.why << ": " << response.error().detail;
     EXPECT_EQ(server_.stats().requests, 0u) << row.why;
@@ -238,7 +238,7 @@ TEST_F(TlsTest, SaysThatACaFileCannotBeRead) {
   Client client(loop_.executor(), loop_.clock, config);
   const auto response = fetch(client, url("localhost"));
   ASSERT_FALSE(response);
-  EXPECT_EQ(response.error().code, Errc::invalid);
+  EXPECT_EQ(response.error().code, Errc::misconfigured);
   EXPECT_NE(response.error().detail.find("missing.pem"), std::string::npos);
 }
 
@@ -265,7 +265,7 @@ TEST_F(TlsTest, SaysThatTheOtherSideSpeaksNoTls) {
   Client client(loop_.executor(), loop_.clock, ClientConfig());
   const auto response = fetch(client, *parse_url("https://127.0.0.1:" + std::to_string(*port)));
   ASSERT_FALSE(response);
-  EXPECT_EQ(response.error().code, Errc::unavailable);
+  EXPECT_EQ(response.error().code, Errc::misconfigured);
   EXPECT_NE(response.error().detail.find("TLS with 127.0.0.1"), std::string::npos)
       << response.error().detail;
 }
@@ -330,11 +330,13 @@ TEST_F(TlsTest, SaysThatAProxyRefuses) {
   struct Row {
     const char* answer;
     const char* detail;
+    Errc code;
   };
   const Row rows[] = {
       {"HTTP/1.1 407 Proxy Authentication Required\r\nContent-Length: 0\r\n\r\n",
-       "refuses a tunnel to api.test: 407 Proxy Authentication Required"},
-      {"SSH-2.0\r\n\r\n", "the proxy speaks no HTTP"},
+       "refuses a tunnel to api.test: 407 Proxy Authentication Required", Errc::misconfigured},
+      {"HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n", "503 Busy", Errc::unavailable},
+      {"SSH-2.0\r\n\r\n", "the proxy speaks no HTTP", Errc::misconfigured},
   };
   for (const Row& row : rows) {
     tcp::acceptor proxy(loop_.io, tcp::endpoint(asio::ip::address_v4::loopback(), 0));
@@ -345,7 +347,7 @@ TEST_F(TlsTest, SaysThatAProxyRefuses) {
     Client client(loop_.executor(), loop_.clock, config);
     const auto response = fetch(client, *parse_url("https://api.test"));
     ASSERT_FALSE(response);
-    EXPECT_EQ(response.error().code, Errc::unavailable);
+    EXPECT_EQ(response.error().code, row.code) << row.detail;
     EXPECT_NE(response.error().detail.find(row.detail), std::string::npos)
         << response.error().detail;
   }

@@ -115,6 +115,7 @@ std::string to_json_line(const CallEntry& entry) {
   line.number("tries", entry.tries);
   line.number("overloads", entry.overloads);
   if (entry.unreachable > 0) line.number("unreachable", entry.unreachable);
+  if (entry.unanswered > 0) line.number("unanswered", entry.unanswered);
   line.number("asks", entry.asks);
   line.text_if_said("denied_by", entry.denied_by);
   line.number("waited_ms", milliseconds(entry.waited));

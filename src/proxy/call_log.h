@@ -45,6 +45,7 @@ struct CallEntry {
   int tries = 0;
   int overloads = 0;
   int unreachable = 0;  // Tries that never got to the provider.
+  int unanswered = 0;   // Tries that got there, and not a byte back.
   int asks = 0;
   std::string denied_by;  // The axis of the last denial; "" if there was none.
   Micros waited{0};

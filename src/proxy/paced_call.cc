@@ -47,6 +47,11 @@ const char* word_of(gate::Settlement by) {
   return "?";
 }
 
+call::NoAnswer how_unsent(const Error& error) {
+  return error.code == Errc::misconfigured ? call::NoAnswer::misconfigured
+                                           : call::NoAnswer::not_sent;
+}
+
 // Settles an admission whose call was destroyed amid its life.
 net::Task<void> release(store::MemoryStore* store, std::string pool, std::string id) {
   co_await store->leave(pool, id, gate::Pool::Leaving::gone);
@@ -160,6 +165,7 @@ net::Task<void> PacedCall::send() {
     no_answer(opened.error());
     co_return;
   }
+  if (const auto line = parts_.watch.answered(setup_.upstream.name, now())) log_info("{}", *line);
   const bool success = leg_->head().status < 400;
   if (success) learn_answer_time(now() - sent_at);
   note_rates();
@@ -236,8 +242,16 @@ void PacedCall::no_answer(const Error& error) {
   failure_ = error.detail;
   // A client that went after the whole request had left leaves work behind that may be billed.
   if (gone_ && asked) return;
-  call_.on_no_answer(asked ? call::NoAnswer::no_bytes : call::NoAnswer::not_sent, now());
-  if (!gone_) log_warn("upstream {}: {}", setup_.upstream.name, failure_);
+  call_.on_no_answer(asked ? how_unanswered(error) : how_unsent(error), now());
+  if (gone_) return;
+  const auto line = parts_.watch.failed(setup_.upstream.name, failure_, now());
+  if (line) log_warn("{}", *line);
+}
+
+// What a second POST of a kind that nobody here knows would do cannot be told.
+call::NoAnswer PacedCall::how_unanswered(const Error& error) const {
+  const bool may_repeat = error.code == Errc::closed && setup_.dialect != wire::Dialect::other;
+  return may_repeat ? call::NoAnswer::no_bytes : call::NoAnswer::silent;
 }
 
 net::Task<void> PacedCall::relay() {
@@ -382,6 +396,7 @@ void PacedCall::write_entry() {
   entry.tries = record.tries;
   entry.overloads = record.overloads;
   entry.unreachable = record.unreachable;
+  entry.unanswered = record.unanswered;
   entry.asks = record.asks;
   if (record.last_axis != gate::Axis::none) entry.denied_by = gate::to_string(record.last_axis);
   entry.waited = record.waited;

@@ -27,6 +27,7 @@
 #include "proxy/leg.h"
 #include "proxy/rate_note.h"
 #include "proxy/shim_config.h"
+#include "proxy/upstream_watch.h"
 #include "store/memory_store.h"
 #include "wire/dialect.h"
 #include "wire/profiles.h"
@@ -68,6 +69,7 @@ struct CallParts {
   std::set<std::string> refuse_usage;  // Upstreams that answered 400 to stream_options.
   std::uint64_t body_bytes = 0;        // Of request bodies in memory.
   std::uint64_t unread_answers = 0;
+  UpstreamWatch watch;
 };
 
 // All that is decided about a call before it asks.
@@ -128,6 +130,7 @@ class PacedCall {
   [[nodiscard]] net::Task<void> pause_pool(const call::Step& step);
 
   void no_answer(const Error& error);
+  [[nodiscard]] call::NoAnswer how_unanswered(const Error& error) const;
   [[nodiscard]] net::Task<call::Answer> look_at_answer();
   [[nodiscard]] call::End end_of(const Passed& passed) const;
   void learn_answer_time(Micros took);

@@ -387,6 +387,10 @@ net::Task<void> Shim::State::pass_free(net::ServerExchange& exchange, const Call
   exchange.on_gone([&leg] { leg.close(); });
   const Result<void> opened = co_await leg.open(head, *body, wire::Dialect::other,
                                                 config.first_byte_within);
+  if (opened) {
+    const auto line = parts.watch.answered(caller.upstream.name, parts.clock.now());
+    if (line) log_info("{}", *line);
+  }
   if (opened && leg.head().status == kOverloaded) {
     leg.close();
     Refused why(503, "overload",
@@ -399,10 +403,12 @@ net::Task<void> Shim::State::pass_free(net::ServerExchange& exchange, const Call
                                                config.silence);
     if (passed.how != Passed::How::whole) log_debug("a free request was not passed on whole");
   } else if (!exchange.gone()) {
-    log_warn("upstream {}: {}", caller.upstream.name, opened.error().detail);
-    Refused why(502, "upstream",
-                fmt::format("Headgate got no answer from upstream {}: {}", caller.upstream.name,
-                            opened.error().detail));
+    const std::string& detail = opened.error().detail;
+    const auto line = parts.watch.failed(caller.upstream.name, detail, parts.clock.now());
+    if (line) log_warn("{}", *line);
+    Refused why(
+        502, "upstream",
+        fmt::format("Headgate got no answer from upstream {}: {}", caller.upstream.name, detail));
     co_await refuse(exchange, caller.dialect, std::move(why));
   }
   exchange.on_gone({});

@@ -459,7 +459,8 @@ TEST_F(ShimLifeTest, TheProviderResettingAnywhereReleasesAndSettlesByTheTable) {
 
   for (const Row& row : rows) {
     const Tokens before = drawn();
-    provider_.script.push_back(row.answer);
+    // What ended before its first byte is tried once more.
+    for (int i = 0; i < (row.status == 502 ? 2 : 1); ++i) provider_.script.push_back(row.answer);
     const auto answer = call_anthropic(anthropic_body(true));
     until("the call is over", [&] { return shim_->stats().calls_now == 0; });
     if (row.status == 0) {
@@ -475,6 +476,40 @@ TEST_F(ShimLifeTest, TheProviderResettingAnywhereReleasesAndSettlesByTheTable) {
     const Tokens want = row.drawn >= 0 ? row.drawn : line.at("charge").as_int64();
     EXPECT_EQ(drawn() - before, want) << row.why;
   }
+}
+
+TEST_F(ShimLifeTest, AConnectionThatEndsWithoutAByteIsAbsorbedOnce) {
+  Scripted no_head = anthropic_stream();
+  no_head.reset_before_head = true;
+  Scripted no_body = anthropic_stream();
+  no_body.reset_before_piece = 0;
+  start();
+  for (const Scripted& cut : {no_head, no_body}) {
+    const Tokens before = drawn();
+    const std::size_t asked = provider_.seen.size();
+    provider_.script.push_back(cut);
+    const auto answer = call_anthropic(anthropic_body(true));
+    ASSERT_TRUE(answer) << answer.error().detail;
+    EXPECT_EQ(answer->head.status, 200);
+    EXPECT_EQ(answer->body, whole(anthropic_stream()));
+    ASSERT_EQ(provider_.seen.size(), asked + 2);
+    EXPECT_EQ(provider_.seen[asked].body, provider_.seen[asked + 1].body);
+    EXPECT_EQ(drawn() - before, 120);
+    EXPECT_EQ(lines().back().at("tries").as_int64(), 2);
+    EXPECT_EQ(lines().back().at("unanswered").as_int64(), 1);
+  }
+  EXPECT_EQ(shim_->stats().body_bytes_now, 0U);
+}
+
+TEST_F(ShimLifeTest, AnUnknownPostIsNotSentTwice) {
+  Scripted no_head = chat_answer();
+  no_head.reset_before_head = true;
+  provider_.otherwise = no_head;
+  start();
+  const auto answer = fetch(request("POST", "/v1/something/else"), "{\"a\":1}");
+  ASSERT_TRUE(answer) << answer.error().detail;
+  EXPECT_EQ(answer->head.status, 502);
+  EXPECT_EQ(provider_.seen.size(), 1U);
 }
 
 TEST_F(ShimLifeTest, AWholeAnswerCutShortIsCutDownstream) {
