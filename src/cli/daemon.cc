@@ -26,6 +26,7 @@
 #include "net/client.h"
 #include "net/server.h"
 #include "proxy/forward.h"
+#include "proxy/own_answer.h"
 #include "proxy/route.h"
 #include "proxy/shim.h"
 #include "store/memory_store.h"
@@ -162,7 +163,7 @@ net::Task<Result<void>> Daemon::start(const std::string& call_log, const std::st
   // The servers end before the state does: stop() waits for their handlers.
   State* const parts = state_.get();
   state.listener.emplace(
-      state.executor, net::ServerConfig(),
+      state.executor, proxy::shim_server_config(state.profiles),
       [parts](net::ServerExchange& exchange) { return parts->serve(exchange, Rights::read); });
   const std::string host = state.config.listen_host;
   const auto wanted = static_cast<std::uint16_t>(state.config.listen_port);
@@ -183,9 +184,9 @@ net::Task<Result<void>> Daemon::start(const std::string& call_log, const std::st
                                                                  : host,
                                state.port);
   if (!socket_path.empty()) {
-    state.own.emplace(state.executor, net::ServerConfig(), [parts](net::ServerExchange& exchange) {
-      return parts->serve(exchange, Rights::all);
-    });
+    state.own.emplace(
+        state.executor, proxy::shim_server_config(state.profiles),
+        [parts](net::ServerExchange& exchange) { return parts->serve(exchange, Rights::all); });
     auto listening = state.own->listen_unix(socket_path);
     if (!listening) co_return listening;
     state.socket_path = socket_path;

@@ -44,10 +44,22 @@ bool is_socket_file(const std::string& path) {
 }
 
 // In a shape that both Anthropic's and OpenAI's clients read. The text holds no quotes.
-std::string error_body(std::string_view message) {
-  return fmt::format(
+ErrorPage plain_error_page(const ServerFault& fault) {
+  ErrorPage page;
+  page.headers.add("Content-Type", "application/json");
+  page.body = fmt::format(
       R"({{"type":"error","error":{{"type":"invalid_request_error","message":"Headgate: {}"}}}})",
-      message);
+      fault.message);
+  return page;
+}
+
+// The target of a head that may be broken anywhere; "" where the first line has none.
+std::string target_of(std::string_view head) {
+  const std::string_view line = head.substr(0, head.find_first_of("\r\n"));
+  const std::size_t begin = line.find(' ');
+  if (begin == std::string_view::npos) return "";
+  const std::string_view rest = line.substr(begin + 1);
+  return std::string(rest.substr(0, rest.find(' ')));
 }
 
 template <typename Acceptor, typename Endpoint>
@@ -100,8 +112,11 @@ struct Server::State : std::enable_shared_from_this<Server::State> {
   static Task<void> serve(std::shared_ptr<State> self, std::shared_ptr<Connection> connection);
 
   Task<void> serve_requests(Serving& entry);
-  Task<Result<GuardedRequest>> read_request(Connection& connection);
-  Task<void> refuse(Connection& connection, Error error);
+  Task<Result<GuardedRequest>> read_request(Connection& connection, std::string& target);
+  Task<void> refuse(Connection& connection, Error error, std::string target);
+  [[nodiscard]] ErrorPage page_of(const ServerFault& fault) const {
+    return config.error_page ? config.error_page(fault) : plain_error_page(fault);
+  }
   Task<void> handle(Exchange& exchange);
   Task<void> linger(Connection& connection);
 };
@@ -183,9 +198,10 @@ Task<void> Server::State::serve(std::shared_ptr<State> self,
 Task<void> Server::State::serve_requests(Serving& entry) {
   Connection& connection = *entry.connection;
   for (;;) {
-    auto request = co_await read_request(connection);
+    std::string target;  // Of a request that is refused.
+    auto request = co_await read_request(connection, target);
     if (!request) {
-      co_await refuse(connection, request.error());
+      co_await refuse(connection, request.error(), std::move(target));
       co_return;
     }
     ++stats.requests;
@@ -218,15 +234,21 @@ Task<void> Server::State::handle(Exchange& exchange) {
   }
   if (!failed) log_error("a request was left without an answer");
   exchange.forbid_reuse();
-  ResponseHead head(500);
-  head.headers.add("Content-Type", "application/json");
-  const std::string body = error_body("internal error");
-  const auto sent = co_await exchange.reply(std::move(head), body);
+  ServerFault fault;
+  fault.status = 500;
+  fault.code = "internal";
+  fault.message = "an internal error; the log says more";
+  fault.target = exchange.head().target;
+  ErrorPage page = page_of(fault);
+  ResponseHead head(fault.status);
+  head.headers = std::move(page.headers);
+  const auto sent = co_await exchange.reply(std::move(head), page.body);
   if (!sent) log_debug("no answer could be sent: {}", sent.error().detail);
 }
 
 // Errors: closed and timed_out when no further request comes, which is how most connections end.
-Task<Result<GuardedRequest>> Server::State::read_request(Connection& connection) {
+Task<Result<GuardedRequest>> Server::State::read_request(Connection& connection,
+                                                         std::string& target) {
   std::size_t scanned = 0;
   Micros within = config.idle;
   std::optional<Instant> deadline;
@@ -234,9 +256,13 @@ Task<Result<GuardedRequest>> Server::State::read_request(Connection& connection)
     // Some old clients send an empty line after a body.
     while (scanned == 0 && connection.input().starts_with("\r\n")) connection.consume(2);
     const auto end = find_head_end(connection.input(), scanned, config.head_bytes_max);
-    if (!end) co_return std::unexpected(end.error());
+    if (!end) {
+      target = target_of(connection.input());
+      co_return std::unexpected(end.error());
+    }
     if (*end) {
       auto request = guard_request(connection.input().substr(0, **end));
+      if (!request) target = target_of(connection.input());
       connection.consume(**end);
       co_return request;
     }
@@ -254,13 +280,20 @@ Task<Result<GuardedRequest>> Server::State::read_request(Connection& connection)
 }
 
 // Answers what the guard refused; says nothing where nothing was asked.
-Task<void> Server::State::refuse(Connection& connection, Error error) {
+Task<void> Server::State::refuse(Connection& connection, Error error, std::string target) {
   if (error.code != Errc::protocol && error.code != Errc::too_large) co_return;
   ++stats.refused;
   log_info("a request was refused: {}", error.detail);
-  ResponseHead head(error.code == Errc::too_large ? 431 : 400);
-  const std::string body = error_body(error.detail);
-  head.headers.add("Content-Type", "application/json");
+  const bool too_large = error.code == Errc::too_large;
+  ServerFault fault;
+  fault.status = too_large ? 431 : 400;
+  fault.code = too_large ? "head-too-large" : "bad-head";
+  fault.message = std::move(error.detail);
+  fault.target = std::move(target);
+  ErrorPage page = page_of(fault);
+  const std::string body = std::move(page.body);
+  ResponseHead head(fault.status);
+  head.headers = std::move(page.headers);
   head.headers.add("Content-Length", std::to_string(body.size()));
   head.headers.add("Connection", "close");
   const std::string bytes = to_bytes(head);

@@ -21,6 +21,20 @@
 
 namespace hg::net {
 
+// An answer of the server's own: to a head that its guard refused, or where a handler failed.
+struct ServerFault {
+  int status = 400;
+  std::string_view code;  // "bad-head", "head-too-large", "internal".
+  std::string message;    // For people; repeats nothing of the request.
+  std::string target;     // The request's, as far as what came tells; may be anything.
+};
+
+// How it is put: fields (framing is the server's) and body.
+struct ErrorPage {
+  Headers headers;
+  std::string body;
+};
+
 struct ServerConfig {
   std::size_t head_bytes_max = kHeadBytesMax;
   std::size_t connections_max = 8192;  // Over it, a new connection is closed at once.
@@ -29,6 +43,8 @@ struct ServerConfig {
   Micros head_within{30s};     // From the first byte of a head to its last.
   Micros body_silence{60s};    // Between two bytes of a request body.
   Micros write_silence{120s};  // For a client to take one chunk.
+  // Puts the server's own errors; empty: JSON in a shape that most clients read.
+  std::function<ErrorPage(const ServerFault&)> error_page;
 };
 
 // One request and its answer. Lives as long as the handler's coroutine; used from it alone, except

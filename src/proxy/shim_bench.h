@@ -92,7 +92,7 @@ class ShimBench : public testing::Test {
   [[nodiscard]] Result<net::FetchedResponse> call_chat(std::string_view body,
                                                        std::string_view prefix = "");
 
-  // Runs the loop until `condition` holds; fails the test after 20 s.
+  // Runs the loop until `condition` holds; fails the test after `patience_`.
   void until(const char* what, const std::function<bool()>& condition);
 
   [[nodiscard]] gate::PoolView view(std::string_view pool = "p");
@@ -106,6 +106,7 @@ class ShimBench : public testing::Test {
   [[nodiscard]] std::vector<boost::json::object> lines() const;
   [[nodiscard]] std::string log_text() const;
 
+  Micros patience_{20s};
   net::TestLoop loop_;
   store::MemoryStore store_{loop_.executor(), loop_.clock};
   net::Client up_{loop_.executor(), loop_.clock, net::ClientConfig()};

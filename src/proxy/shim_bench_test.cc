@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "base/units.h"
+#include "proxy/own_answer.h"
 
 namespace hg::proxy {
 namespace {
@@ -188,7 +189,7 @@ void ShimBench::start(Tokens burst) {
   const Result<void> started = loop_.run(shim_->start());
   ASSERT_TRUE(started) << started.error().detail;
   shim_server_ = std::make_unique<net::Server>(
-      loop_.executor(), net::ServerConfig(),
+      loop_.executor(), shim_server_config(wire::Profiles::built_in()),
       [this](net::ServerExchange& exchange) { return serve_shim(shim_.get(), &exchange); });
   const Result<std::uint16_t> port = shim_server_->listen_loopback(0);
   ASSERT_TRUE(port) << port.error().detail;
@@ -238,7 +239,7 @@ Result<net::FetchedResponse> ShimBench::call_chat(std::string_view body, std::st
 }
 
 void ShimBench::until(const char* what, const std::function<bool()>& condition) {
-  asio::steady_timer watchdog(loop_.io, 20s);
+  asio::steady_timer watchdog(loop_.io, patience_);
   const auto late = std::make_shared<bool>(false);  // The handler may run after this has returned.
   watchdog.async_wait([late](boost::system::error_code ec) { *late = !ec; });
   loop_.io.restart();

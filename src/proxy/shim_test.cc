@@ -1,10 +1,13 @@
 // What an agent and a provider see of the shim when all goes as it should, and of its own answers.
 #include "proxy/shim.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <zstd.h>
 
+#include <iterator>
 #include <string>
+#include <vector>
 
 #include "proxy/shim_bench.h"
 #include "proxy/test_codings.h"
@@ -446,6 +449,63 @@ TEST_F(ShimTest, AnErrorInTheChatDialectHasThatShape) {
   const boost::json::value body = boost::json::parse(answer->body);
   EXPECT_NE(body.at("error").at("message").as_string().find("Headgate"), boost::json::string::npos);
   EXPECT_FALSE(body.as_object().contains("type"));
+}
+
+TEST_F(ShimTest, AHeadThatCannotBeReadIsRefusedInTheDialectOfItsPath) {
+  start();
+  struct Row {
+    const char* why;
+    std::string bytes;
+    int status;
+    const char* code;
+    const char* has;  // In the body, by its shape.
+  };
+  const std::string bad =
+      " HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 1\r\n"
+      "Content-Length: 2\r\n\r\n";
+  const Row rows[] = {
+      {"Anthropic's", "POST /run/r/v1/messages?beta=true" + bad, 400, "bad-head",
+       R"({"type":"error","error":{)"},
+      {"OpenAI's", "POST /v1/chat/completions" + bad, 400, "bad-head", R"("param":null)"},
+      {"Google's", "POST /v1beta/models/m:generateContent" + bad, 400, "bad-head",
+       R"("status":"INVALID_ARGUMENT")"},
+      {"the program's", "GET /harness/claude-code/" + bad, 400, "bad-head",
+       R"({"type":"error","error":{)"},
+      {"too large", "POST /v1/messages HTTP/1.1\r\nX: " + std::string(100'000, 'x'), 431,
+       "head-too-large", R"({"type":"error","error":{)"},
+      {"no head at all", "\x16\x03\x01 hello\r\n\r\n", 400, "bad-head", R"("param":null)"},
+  };
+  for (const Row& row : rows) {
+    RawAgent agent(loop_, shim_port_);
+    agent.write(row.bytes);
+    std::string answer;
+    until("an answer", [&] {
+      answer += agent.read_available();
+      return answer.ends_with("}}");
+    });
+    EXPECT_TRUE(answer.starts_with(fmt::format("HTTP/1.1 {} ", row.status))) << row.why << answer;
+    const std::string header = fmt::format("{}: {}\r\n", wire::kOwnHeader, row.code);
+    EXPECT_NE(answer.find(header), std::string::npos) << row.why << ": " << answer;
+    EXPECT_NE(answer.find(row.has), std::string::npos) << row.why << ": " << answer;
+    EXPECT_NE(answer.find("Headgate"), std::string::npos) << row.why << ": " << answer;
+  }
+  EXPECT_TRUE(provider_.seen.empty());
+}
+
+TEST_F(ShimTest, AFaultThatNoWaitingMendsIsA502AtOnceThatSaysWhatDoes) {
+  start();
+  Upstream wrong = config_.upstreams[0];
+  wrong.url = *net::parse_url(fmt::format("https://127.0.0.1:{}", provider_port_));
+  ASSERT_TRUE(shim_->set_upstream(wrong));
+  const auto answer = call_anthropic(anthropic_body(true));
+  ASSERT_TRUE(answer);
+  EXPECT_EQ(answer->head.status, 502);
+  EXPECT_EQ(answer->head.headers.find(wire::kOwnHeader), "upstream");
+  EXPECT_TRUE(answer->body.starts_with(R"({"type":"error")")) << answer->body;
+  EXPECT_NE(answer->body.find("correct the upstream's url"), std::string::npos) << answer->body;
+  EXPECT_EQ(lines().at(0).at("tries").as_int64(), 1);
+  EXPECT_EQ(lines().at(0).at("unreachable").as_int64(), 1);
+  EXPECT_EQ(drawn(), 0);
 }
 
 TEST_F(ShimTest, AnUpstreamThatIsNotThereIsA502ThatSaysSo) {
