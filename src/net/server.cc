@@ -105,10 +105,9 @@ struct Server::State : std::enable_shared_from_this<Server::State> {
   void close_idle();
   void reset_all();
 
-  static Task<void> accept_tcp(std::shared_ptr<State> self,
-                               std::shared_ptr<tcp::acceptor> acceptor);
-  static Task<void> accept_local(std::shared_ptr<State> self,
-                                 std::shared_ptr<Local::acceptor> acceptor);
+  // TCP and unix sockets.
+  template <typename Acceptor>
+  static Task<void> accept(std::shared_ptr<State> self, std::shared_ptr<Acceptor> acceptor);
   static Task<void> serve(std::shared_ptr<State> self, std::shared_ptr<Connection> connection);
 
   Task<void> serve_requests(Serving& entry);
@@ -133,14 +132,15 @@ Result<std::uint16_t> Server::State::listen(const tcp::endpoint& endpoint) {
   boost::system::error_code ec;
   const std::uint16_t port = acceptor->local_endpoint(ec).port();
   tcp_acceptors.push_back(acceptor);
-  tasks.spawn("accept", accept_tcp(shared_from_this(), acceptor));
+  tasks.spawn("accept", accept(shared_from_this(), acceptor));
   return port;
 }
 
-Task<void> Server::State::accept_tcp(std::shared_ptr<State> self,
-                                     std::shared_ptr<tcp::acceptor> acceptor) {
+template <typename Acceptor>
+Task<void> Server::State::accept(std::shared_ptr<State> self, std::shared_ptr<Acceptor> acceptor) {
+  using Socket = typename Acceptor::protocol_type::socket;
   while (acceptor->is_open()) {
-    tcp::socket socket(self->executor);
+    Socket socket(self->executor);
     const auto [ec] = co_await acceptor->async_accept(socket, as_result);
     if (!acceptor->is_open()) break;
     if (ec) {
@@ -149,25 +149,11 @@ Task<void> Server::State::accept_tcp(std::shared_ptr<State> self,
       if (!slept) break;
       continue;
     }
-    boost::system::error_code ignored;
-    socket.set_option(tcp::no_delay(true), ignored);
-    self->start(std::make_unique<StreamOver<tcp::socket>>(std::move(socket)));
-  }
-}
-
-Task<void> Server::State::accept_local(std::shared_ptr<State> self,
-                                       std::shared_ptr<Local::acceptor> acceptor) {
-  while (acceptor->is_open()) {
-    Local::socket socket(self->executor);
-    const auto [ec] = co_await acceptor->async_accept(socket, as_result);
-    if (!acceptor->is_open()) break;
-    if (ec) {
-      log_warn("a connection was not accepted: {}", ec.message());
-      const bool slept = co_await sleep_for(kAcceptPause);
-      if (!slept) break;
-      continue;
+    if constexpr (std::is_same_v<Acceptor, tcp::acceptor>) {
+      boost::system::error_code ignored;
+      socket.set_option(tcp::no_delay(true), ignored);
     }
-    self->start(std::make_unique<StreamOver<Local::socket>>(std::move(socket)));
+    self->start(std::make_unique<StreamOver<Socket>>(std::move(socket)));
   }
 }
 
@@ -411,7 +397,7 @@ Result<void> Server::listen_unix(const std::string& path) {
   }
   state_->local_acceptors.push_back(acceptor);
   state_->socket_files.push_back(path);
-  state_->tasks.spawn("accept", State::accept_local(state_, acceptor));
+  state_->tasks.spawn("accept", State::accept(state_, acceptor));
   return {};
 }
 
