@@ -179,16 +179,37 @@ class Zstd final : public ContentCoding {
   std::unique_ptr<ZSTD_DCtx, Destroy> decoder_;
 };
 
+template <typename Coding, auto... arguments>
+std::unique_ptr<ContentCoding> make() {
+  return std::make_unique<Coding>(arguments...);
+}
+
+struct Named {
+  std::string_view name;
+  std::unique_ptr<ContentCoding> (*make)();
+};
+
+constexpr std::array<Named, 5> kNamed = {{
+    {"gzip", make<Deflated, Deflated::Kind::gzip>},
+    {"x-gzip", make<Deflated, Deflated::Kind::gzip>},
+    {"deflate", make<Deflated, Deflated::Kind::deflate>},
+    {"br", make<Brotli>},
+    {"zstd", make<Zstd>},
+}};
+
+const Named* find_named(std::string_view name) {
+  const auto* const found = std::find_if(
+      kNamed.begin(), kNamed.end(), [&](const Named& named) { return iequals(named.name, name); });
+  return found == kNamed.end() ? nullptr : found;
+}
+
 }  // namespace
 
 std::unique_ptr<ContentCoding> ContentCoding::by_name(std::string_view name) {
-  if (iequals(name, "gzip") || iequals(name, "x-gzip")) {
-    return std::make_unique<Deflated>(Deflated::Kind::gzip);
-  }
-  if (iequals(name, "deflate")) return std::make_unique<Deflated>(Deflated::Kind::deflate);
-  if (iequals(name, "br")) return std::make_unique<Brotli>();
-  if (iequals(name, "zstd")) return std::make_unique<Zstd>();
-  return nullptr;
+  const Named* found = find_named(name);
+  return found == nullptr ? nullptr : found->make();
 }
+
+bool ContentCoding::known(std::string_view name) { return find_named(name) != nullptr; }
 
 }  // namespace hg::proxy

@@ -31,6 +31,7 @@ class ContentCoding {
 
   // By the name in a Content-Encoding field, whatever its case; null for one that is unknown.
   [[nodiscard]] static std::unique_ptr<ContentCoding> by_name(std::string_view name);
+  [[nodiscard]] static bool known(std::string_view name);
 };
 
 }  // namespace hg::proxy

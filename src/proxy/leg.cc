@@ -1,6 +1,7 @@
 #include "proxy/leg.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "base/text.h"
@@ -10,6 +11,7 @@ namespace {
 
 constexpr std::size_t kBeginningMax = std::size_t{64} * 1024;  // What error classification reads.
 constexpr std::size_t kHeldMax = std::size_t{256} * 1024;  // Before a first event is given up on.
+constexpr std::size_t kPackedMax = 1024;  // Unpacked at once: some megabytes by any coding.
 
 // A Responses stream begins by announcing itself (response.created, response.in_progress), also
 // when the next that it says is response.failed, which Codex does not survive. That comes at once;
@@ -130,13 +132,43 @@ net::Task<void> Leg::hold_error_body(Instant deadline) {
 }
 
 void Leg::hide_usage_chunk() {
-  if (!event_stream() || !codings_of(head_.headers).empty()) return;
+  if (!event_stream()) return;
+  const std::string codings = codings_of(head_.headers);
+  if (!codings.empty()) {
+    // An answer may be of any size; what is held of it is bounded by kPackedMax.
+    SideDecoder decoder(codings, std::numeric_limits<std::size_t>::max());
+    if (!decoder.readable()) return;
+    unpacked_ = std::move(decoder);
+    head_.headers.remove("content-encoding");
+  }
   filter_.emplace();
   // The length that was told counts the chunk.
   head_.headers.remove("content-length");
 }
 
+// The stream as it is in plain text, a little at a time, because it may unpack to much more.
+net::Task<bool> Leg::send_unpacked(net::ServerExchange& down, std::string_view bytes,
+                                   Passed& passed) {
+  while (!bytes.empty()) {
+    const std::string_view some = bytes.substr(0, kPackedMax);
+    bytes.remove_prefix(some.size());
+    std::string text;
+    unpacked_->feed(some, [&](std::string_view piece) { text += filter_->feed(piece); });
+    if (!text.empty()) {
+      const Result<void> sent = co_await down.send_some(text);
+      if (!sent) co_return false;
+      passed.bytes += text.size();
+    }
+    if (!unpacked_->readable()) {
+      broke_ = Error(Errc::protocol, "the answer's content coding is damaged");
+      break;
+    }
+  }
+  co_return true;
+}
+
 net::Task<bool> Leg::send_down(net::ServerExchange& down, std::string_view bytes, Passed& passed) {
+  if (unpacked_) co_return co_await send_unpacked(down, bytes, passed);
   std::string kept;
   if (filter_) {
     kept = filter_->feed(bytes);
@@ -160,7 +192,10 @@ net::Task<Passed> Leg::pass_on(net::ServerExchange& down, EndMarker marker, Micr
   const std::string held = std::move(held_);
   std::string_view first = held.empty() ? take_ready() : std::string_view(held);
   std::string kept;
-  if (filter_) {
+  std::string_view packed;
+  if (unpacked_) {
+    packed = std::exchange(first, std::string_view());
+  } else if (filter_) {
     kept = filter_->feed(first);
     first = kept;
   }
@@ -168,6 +203,10 @@ net::Task<Passed> Leg::pass_on(net::ServerExchange& down, EndMarker marker, Micr
   if (!head_sent) co_return passed;
   passed.first_byte = clock_.now();
   passed.bytes = first.size();
+  if (!packed.empty()) {
+    const bool sent = co_await send_unpacked(down, packed, passed);
+    if (!sent) co_return passed;
+  }
   for (;;) {
     const std::size_t count = co_await read_more(silence);
     if (count == 0) break;
@@ -196,6 +235,7 @@ net::Task<Passed> Leg::pass_on(net::ServerExchange& down, EndMarker marker, Micr
     co_return passed;
   }
   if (filter_) {
+    unpacked_.reset();
     const std::string rest = std::exchange(filter_, std::nullopt)->finish();
     const bool sent = co_await send_down(down, rest, passed);
     if (!sent) co_return passed;

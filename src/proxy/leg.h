@@ -82,8 +82,8 @@ class Leg {
   [[nodiscard]] bool broke_empty() const { return broke_.has_value() && held_.empty(); }
 
   // Before pass_on: the chunk that tells the usage of a streamed chat completion is left out of
-  // what goes down, because the agent did not ask for it. Not where the stream is in a coding: its
-  // bytes stay as they are.
+  // what goes down, because the agent did not ask for it. A stream in a coding goes down without
+  // it, which every agent takes; a coding that cannot be undone stays as it is.
   void hide_usage_chunk();
 
   // Sends the head, what was held back, and the rest as it comes. A cut upstream is a cut (reset)
@@ -105,6 +105,8 @@ class Leg {
   [[nodiscard]] std::string_view take_ready();
   [[nodiscard]] net::Task<bool> send_down(net::ServerExchange& down, std::string_view bytes,
                                           Passed& passed);
+  [[nodiscard]] net::Task<bool> send_unpacked(net::ServerExchange& down, std::string_view bytes,
+                                              Passed& passed);
 
   [[nodiscard]] std::span<char> room() { return {chunk_.get(), chunk_bytes_}; }
 
@@ -116,6 +118,7 @@ class Leg {
   net::Piece chunk_;
   std::string held_;
   std::optional<wire::UsageChunkFilter> filter_;
+  std::optional<SideDecoder> unpacked_;  // With a filter, of a stream in a coding.
   bool event_stream_ = false;
   bool announces_ = false;      // The dialect's first event says nothing.
   bool ended_ = false;          // The body ended as its framing says.

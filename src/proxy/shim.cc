@@ -537,13 +537,14 @@ void Shim::State::fill_setup(CallSetup& setup, const Caller& caller, const Heade
   entry.estimate = setup.estimate;
 }
 
-// A stream that tells no usage could only be settled by estimate.
+// A stream that tells no usage could only be settled by estimate. The chunk that answers must be
+// taken out again, in whatever coding it comes.
 void Shim::State::ask_for_usage(CallSetup& setup, const Headers& headers) const {
   using StreamUsage = wire::ProviderProfile::StreamUsage;
   const bool wanted = setup.dialect == wire::Dialect::openai_chat && setup.facts.stream &&
                       setup.provider->stream_usage != StreamUsage::leave &&
                       !parts.refuse_usage.contains(setup.upstream.name) &&
-                      !headers.has("content-encoding");
+                      !headers.has("content-encoding") && accepts_only_known(headers);
   if (!wanted) return;
   const std::optional<wire::BodyEdit> edit = wire::ask_for_usage(setup.body);
   if (!edit) return;

@@ -242,6 +242,54 @@ TEST_F(StreamUsageTest, IsAskedForAndTheExtraChunkIsHidden) {
   EXPECT_EQ(lines().at(0).at("usage").at("uncached").as_int64(), 100);
 }
 
+TEST_F(StreamUsageTest, TheExtraChunkIsHiddenInEveryCoding) {
+  start_as("openai");
+  Scripted hidden = chat_stream();
+  hidden.pieces.erase(hidden.pieces.begin() + 2);
+  // Flushed after each event, and cut into pieces of any size: both come.
+  const std::string zipped = gzip(whole(chat_stream()));
+  std::vector<std::string> bytes;
+  for (const char byte : zipped) bytes.emplace_back(1, byte);
+  for (const std::vector<std::string>& pieces : {std::vector<std::string>{zipped}, bytes}) {
+    provider_.otherwise = chat_stream();
+    provider_.otherwise.headers.push_back({"Content-Encoding", "gzip"});
+    provider_.otherwise.pieces = pieces;
+    net::RequestHead head = request("POST", "/v1/chat/completions");
+    head.headers.add("accept-encoding", "gzip, deflate, br, zstd");
+    const auto answer = fetch(head, chat_body(true));
+    ASSERT_TRUE(answer) << answer.error().detail;
+    EXPECT_EQ(answer->body, whole(hidden));
+    EXPECT_FALSE(answer->head.headers.has("content-encoding"));
+    const ScriptedProvider::Seen& seen = provider_.seen.back();
+    EXPECT_NE(seen.body.find("include_usage"), std::string::npos) << seen.body;
+    EXPECT_EQ(seen.head.headers.find("accept-encoding"), "gzip, deflate, br, zstd");
+    EXPECT_EQ(lines().back().at("settled_by").as_string(), "usage");
+    EXPECT_EQ(lines().back().at("usage").at("uncached").as_int64(), 100);
+    EXPECT_EQ(lines().back().at("bytes_out").as_int64(), std::ssize(answer->body));
+  }
+}
+
+TEST_F(StreamUsageTest, ACodedStreamThatIsDamagedIsCut) {
+  start_as("openai");
+  provider_.otherwise = chat_stream();
+  provider_.otherwise.headers.push_back({"Content-Encoding", "gzip"});
+  std::string zipped = gzip(whole(chat_stream()));
+  zipped[zipped.size() - 20] = static_cast<char>(~zipped[zipped.size() - 20]);
+  provider_.otherwise.pieces = {zipped};
+  EXPECT_FALSE(call_chat(chat_body(true)));
+  until("the call is over", [&] { return shim_->stats().calls_now == 0; });
+  EXPECT_EQ(lines().at(0).at("outcome").as_string(), "upstream_failed");
+}
+
+TEST_F(StreamUsageTest, IsNotAskedForWhereTheAnswerCouldComeInAnUnknownCoding) {
+  provider_.otherwise = chat_stream();
+  start_as("openai");
+  net::RequestHead head = request("POST", "/v1/chat/completions");
+  head.headers.add("accept-encoding", "compress, gzip");
+  ASSERT_TRUE(fetch(head, chat_body(true)));
+  EXPECT_EQ(provider_.seen.at(0).body, chat_body(true));
+}
+
 TEST_F(StreamUsageTest, AnAgentThatAsksSeesWhatItAskedFor) {
   provider_.otherwise = chat_stream();
   start_as("openai");

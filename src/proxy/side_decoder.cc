@@ -10,6 +10,14 @@ namespace {
 // More are a bomb, or a mistake.
 constexpr std::size_t kLayersMax = 2;
 
+// "identity;q=0": not to be sent (RFC 9110, 12.4.2).
+bool weighs_nothing(std::string_view item) {
+  const std::size_t at = item.find("q=");
+  if (at == std::string_view::npos) return false;
+  const std::string_view weight = trim(item.substr(at + 2));
+  return !weight.empty() && weight.find_first_not_of("0.") == std::string_view::npos;
+}
+
 }  // namespace
 
 std::string codings_of(const Headers& headers) {
@@ -19,6 +27,16 @@ std::string codings_of(const Headers& headers) {
     joined += coding;
   }
   return joined;
+}
+
+bool accepts_only_known(const Headers& request) {
+  for (const std::string_view item : request.list("accept-encoding")) {
+    const std::string_view name = trim(item.substr(0, item.find(';')));
+    const bool plain = name.empty() || iequals(name, "identity");
+    if (!plain && !ContentCoding::known(name)) return false;
+    if (plain && weighs_nothing(item)) return false;
+  }
+  return true;
 }
 
 SideDecoder::SideDecoder(std::string_view content_encoding, std::size_t limit) : left_(limit) {

@@ -21,6 +21,10 @@ namespace hg::proxy {
 // The values of all Content-Encoding fields, in order, joined by commas.
 [[nodiscard]] std::string codings_of(const Headers& headers);
 
+// Whether an answer to this request can be given in plain text whatever coding it comes in: all
+// that its Accept-Encoding fields name are known here, and the agent does not refuse identity.
+[[nodiscard]] bool accepts_only_known(const Headers& request);
+
 class SideDecoder {
  public:
   // `content_encoding` is the field's value, as of codings_of; "" for none. At most `limit` bytes

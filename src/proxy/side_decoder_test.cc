@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "proxy/test_codings.h"
 
@@ -199,6 +200,30 @@ TEST(SideDecoderTest, SaysWhenItCannotRead) {
   SideDecoder damaged("gzip");
   decode(damaged, broken, 7);
   EXPECT_FALSE(damaged.readable());
+}
+
+TEST(SideDecoderTest, KnowsWhetherWhatAnAgentAcceptsCanBeUndone) {
+  struct Row {
+    std::vector<const char*> fields;
+    bool known;
+  };
+  const Row rows[] = {
+      {{}, true},
+      {{""}, true},
+      {{"gzip, deflate, br, zstd"}, true},
+      {{"GZIP;q=0.5", "identity;q=0.1"}, true},
+      {{"gzip", "compress"}, false},
+      {{"gzip;q=1.0, *;q=0.5"}, false},
+      {{"gzip, identity;q=0"}, false},
+      {{"gzip, identity; q=0.000"}, false},
+      {{"dcb"}, false},
+  };
+  for (const Row& row : rows) {
+    Headers headers;
+    for (const char* field : row.fields) headers.add("Accept-Encoding", field);
+    EXPECT_EQ(accepts_only_known(headers), row.known)
+        << (row.fields.empty() ? "none" : row.fields.back());
+  }
 }
 
 TEST(SideDecoderTest, StopsAtItsLimit) {
