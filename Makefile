@@ -9,7 +9,7 @@ MAKEFLAGS += --no-print-directory
 
 JOBS ?= $(shell nproc)
 # What `make fuzz` gives each target.
-FUZZ_SECONDS ?= 20
+FUZZ_SECONDS ?= 60
 # Arguments of `make run`, for example: make run ARGS="--seconds 20".
 ARGS ?=
 # Seeds of `make sim`: SEED=n plays one, otherwise SEEDS of them from 1 up.
@@ -91,7 +91,7 @@ sanitize: ## unit tests under clang-19 with AddressSanitizer and UndefinedBehavi
 	  $(CTEST) -j$(JOBS) -L 'unit|vectors' --output-junit results.xml --progress || status=$$?; \
 	  cd .. && tools/test-summary build-san/results.xml --ctest-status $$status
 
-fuzz: ## each fuzz target for FUZZ_SECONDS (20); crashes are left in build-fuzz/
+fuzz: ## each fuzz target for FUZZ_SECONDS (60): a quarter of an hour; crashes in build-fuzz/
 	@tools/setup check
 	$(call say,building the fuzz targets with clang-19 into build-fuzz)
 	@$(call configure,fuzz)
@@ -105,7 +105,7 @@ bench: ## benchmarks, beside HAProxy and nginx (five minutes); the results are b
 	@ninja -C build-bench -j$(JOBS) bench_targets
 	@mkdir -p build && tools/run-bench build-bench build/bench.json
 
-soak: ## the tests that take many minutes: fairness over real sockets and the like
+soak: ## the tests that take many minutes: fairness over real sockets, long runs of the bounds
 	@tools/setup test
 	@$(call configure,release -DHG_TESTS=ON)
 	@ninja -C build -j$(JOBS)

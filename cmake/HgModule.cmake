@@ -3,7 +3,7 @@
 #   hg_<name>      static library of src/<name>/*.cc without *_test.cc and main.cc (an
 #                  interface library while there is no .cc); includes are written from src/
 #   <name>_test    GoogleTest program of src/<name>/*_test.cc, if any; its cases have the ctest
-#                  label "unit"
+#                  label "unit", those of suites *SoakTest the label "soak"
 #   headgate       the program, from src/<name>/main.cc, at the root of the build folder
 #
 # DEPS is the module's row of tools/layers.txt. A row may name modules that do not exist yet: they
@@ -52,9 +52,16 @@ function(hg_module name)
     target_compile_definitions(${name}_test PRIVATE HG_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
     hg_common(${name}_test ${bundle})
     gtest_discover_tests(${name}_test
+      TEST_FILTER "-*SoakTest.*"
       WORKING_DIRECTORY "${CMAKE_SOURCE_DIR}"
       DISCOVERY_MODE PRE_TEST
       PROPERTIES LABELS unit TIMEOUT 120)
+    gtest_discover_tests(${name}_test
+      TEST_FILTER "*SoakTest.*"
+      TEST_LIST ${name}_soak_tests
+      WORKING_DIRECTORY "${CMAKE_SOURCE_DIR}"
+      DISCOVERY_MODE PRE_TEST
+      PROPERTIES LABELS soak TIMEOUT 900)
   endif()
 endfunction()
 

@@ -60,39 +60,62 @@ class ShimBoundsTest : public ShimBench {
   // seen above `before`.
   std::int64_t read_watching_memory(RawAgent& agent, std::size_t bytes, std::int64_t before) {
     std::int64_t most = 0;
-    std::size_t heard = 0;
+    const std::size_t wanted = heard_ + bytes;
     int turns = 0;
     until("all bytes", [&] {
-      heard += agent.read_available().size();
+      heard_ += agent.read_available().size();
       if (++turns % 512 == 0) most = std::max(most, resident_kib() - before);
-      return heard >= bytes;
+      return heard_ >= wanted;
     });
     return std::max(most, resident_kib() - before);
   }
 
-  // An agent asks for `answer` of `bytes` and reads nothing for a while, then everything.
-  void read_late(Scripted answer, std::size_t bytes, std::int64_t kib_max) {
-    provider_.script.push_back(std::move(answer));
-    const std::int64_t before = resident_kib();
-    RawAgent agent(loop_, shim_port_);
-    agent.write(raw_request("/v1/messages", anthropic_body(true)));
-    until("it has begun", [&] { return provider_.under_way == 1; });
-    // Long enough for every buffer on the way to fill: turns of the loop that find nothing to do.
-    loop_.io.restart();
+  // Long enough for every buffer on the way to fill: turns of the loop that find nothing to do.
+  void until_nothing_moves() {
     for (int idle = 0; idle < 50;) {
       loop_.io.restart();
       idle = loop_.io.poll() == 0 ? idle + 1 : 0;
     }
-    EXPECT_EQ(provider_.under_way, 1) << "nobody took the bytes, so they were not sent";
-    const std::int64_t most = read_watching_memory(agent, bytes, before);
+  }
+
+  // An agent asks for `answer` of `bytes` and reads nothing for a while, then a part of it, and so
+  // on: as many parts as there are `pauses`.
+  void read_late(Scripted answer, std::size_t bytes, std::int64_t kib_max, std::size_t pauses = 1) {
+    provider_.script.push_back(std::move(answer));
+    heard_ = 0;
+    const std::int64_t before = resident_kib();
+    RawAgent agent(loop_, shim_port_);
+    agent.write(raw_request("/v1/messages", anthropic_body(true)));
+    until("it has begun", [&] { return provider_.under_way == 1; });
+    std::int64_t most = 0;
+    for (std::size_t part = 1; part <= pauses; ++part) {
+      until_nothing_moves();
+      EXPECT_EQ(provider_.under_way, 1) << "nobody took the bytes, so they were not sent";
+      const std::size_t left = heard_ < bytes ? bytes - heard_ : 0;
+      const std::size_t wanted = part == pauses ? left : bytes / pauses;
+      most = std::max(most, read_watching_memory(agent, wanted, before));
+    }
     if (!kMemoryMeansNothing) {
       EXPECT_LT(most, kib_max) << "KiB above the start";
     }
     RecordProperty("kib", static_cast<int>(most));
   }
+
+  // A stream of `repeats` times 60 KB, to an agent that reads it in as many parts as `pauses`.
+  void read_slowly(std::size_t repeats, std::size_t pauses);
+  // So many connections, cut at random moments; no growth from `warm` of them on.
+  void cut_at_random(int connections, int warm);
+
+  std::size_t heard_ = 0;  // Bytes of the present answer, its head included.
 };
 
-TEST_F(ShimBoundsTest, ASlowReaderOf200MegabytesCostsAChunkOrTwo) {
+// The same for as long as a leak needs to show: `make soak`.
+class ShimBoundsSoakTest : public ShimBoundsTest {
+ protected:
+  ShimBoundsSoakTest() { patience_ = 600s; }
+};
+
+void ShimBoundsTest::read_slowly(std::size_t repeats, std::size_t pauses) {
   start();
   Scripted stream = anthropic_stream();
   const std::string delta =
@@ -100,12 +123,16 @@ TEST_F(ShimBoundsTest, ASlowReaderOf200MegabytesCostsAChunkOrTwo) {
       "{\"type\":\"text_delta\",\"text\":\"" +
       std::string(60'000, 'x') + "\"}}\n\n";
   stream.pieces = {delta};
-  stream.repeats = 3'500;
+  stream.repeats = repeats;
   stream.last = anthropic_stream().pieces[2] + anthropic_stream().pieces[3];
   const std::size_t size = delta.size() * stream.repeats + stream.last.size();
-  read_late(std::move(stream), size, 16 * 1024);
+  read_late(std::move(stream), size, 16 * 1024, pauses);
   expect_all_is_well();
 }
+
+TEST_F(ShimBoundsTest, ASlowReaderOf200MegabytesCostsAChunkOrTwo) { read_slowly(3'500, 1); }
+
+TEST_F(ShimBoundsSoakTest, ASlowReaderOf2GigabytesCostsNoMore) { read_slowly(35'000, 20); }
 
 TEST_F(ShimBoundsTest, AnEndlessLineIsPassedOnAndNotKept) {
   start();
@@ -170,14 +197,14 @@ TEST_F(ShimBoundsTest, TwoThousandHeldCallsCostLittleAndAllGo) {
   EXPECT_EQ(view().inflight, 0);
 }
 
-TEST_F(ShimBoundsTest, AThousandConnectionsCutAtRandomLeaveNothing) {
+void ShimBoundsTest::cut_at_random(int connections, int warm) {
   start(100'000'000);
   Rng rng(7);
   const std::string bytes = raw_request("/v1/messages",
                                         anthropic_body(true, std::string(2'000, 'x')));
   std::vector<std::unique_ptr<RawAgent>> agents;
   std::int64_t after_warmup = 0;
-  for (int i = 0; i < 1'000; ++i) {
+  for (int i = 0; i < connections; ++i) {
     agents.push_back(std::make_unique<RawAgent>(loop_, shim_port_));
     const auto size = static_cast<std::int64_t>(bytes.size());
     const bool whole = rng.chance(0.8);
@@ -193,7 +220,8 @@ TEST_F(ShimBoundsTest, AThousandConnectionsCutAtRandomLeaveNothing) {
       agents[victim]->close();
     }
     agents.erase(agents.begin() + static_cast<std::ptrdiff_t>(victim));
-    if (i == 500) after_warmup = resident_kib();
+    provider_.seen.clear();
+    if (i == warm) after_warmup = resident_kib();
   }
   agents.clear();
   until("all are gone",
@@ -202,6 +230,12 @@ TEST_F(ShimBoundsTest, AThousandConnectionsCutAtRandomLeaveNothing) {
     EXPECT_LT(resident_kib() - after_warmup, 16 * 1024);
   }
   expect_all_is_well();
+}
+
+TEST_F(ShimBoundsTest, AThousandConnectionsCutAtRandomLeaveNothing) { cut_at_random(1'000, 500); }
+
+TEST_F(ShimBoundsSoakTest, TenThousandConnectionsCutAtRandomLeaveNothing) {
+  cut_at_random(10'000, 1'000);
 }
 
 }  // namespace
