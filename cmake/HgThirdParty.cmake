@@ -4,6 +4,7 @@
 #                 only for the modules of HG_ASIO_MODULES (tools/tidy checks the includes)
 #   hg_codings    zlib, brotli and zstd, for a module that names it
 #   hg_hiredis    the protocol of Valkey and Redis, for a target that names it
+#   hg_soci       SOCI with its SQLite and PostgreSQL backends, for a module that names it
 
 set(HG_ASIO_MODULES net store proxy fleet control lab cli)
 
@@ -41,6 +42,16 @@ target_link_libraries(hg_encoders INTERFACE ${HG_BROTLI_ENC})
 find_library(HG_HIREDIS hiredis REQUIRED)
 add_library(hg_hiredis INTERFACE)
 target_link_libraries(hg_hiredis INTERFACE ${HG_HIREDIS})
+
+# Debian ships no CMake package of it.
+find_library(HG_SOCI_CORE soci_core REQUIRED)
+find_library(HG_SOCI_SQLITE soci_sqlite3 REQUIRED)
+find_library(HG_SOCI_POSTGRESQL soci_postgresql REQUIRED)
+find_package(SQLite3 REQUIRED)
+find_package(PostgreSQL REQUIRED)
+add_library(hg_soci INTERFACE)
+target_link_libraries(hg_soci INTERFACE
+  ${HG_SOCI_CORE} ${HG_SOCI_SQLITE} ${HG_SOCI_POSTGRESQL} SQLite::SQLite3 PostgreSQL::PostgreSQL)
 
 add_library(hg_asio STATIC "${CMAKE_SOURCE_DIR}/cmake/asio/asio_src.cc")
 target_link_libraries(hg_asio

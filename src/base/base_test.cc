@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "base/headers.h"
+#include "base/pattern.h"
 #include "base/rng.h"
 #include "base/text.h"
 #include "base/time.h"
@@ -113,6 +114,17 @@ TEST(HeadersTest, ListsJoinAllFieldsOfTheName) {
   headers.add("connection", " ,upgrade");
   const std::vector<std::string_view> expected = {"close", "X-Hop", "upgrade"};
   EXPECT_EQ(headers.list("Connection"), expected);
+}
+
+TEST(PatternTest, StarsStandForAnyRun) {
+  EXPECT_TRUE(matches_pattern("claude-opus-4*", "claude-opus-4-7"));
+  EXPECT_TRUE(matches_pattern("*PerDay*", "GenerateRequestsPerDayPerProject"));
+  EXPECT_TRUE(matches_pattern("*", ""));
+  EXPECT_TRUE(matches_pattern("a*b*c", "axxbyybzc"));
+  EXPECT_TRUE(matches_pattern("RESOURCE_EXHAUSTED", "resource_exhausted"));
+  EXPECT_FALSE(matches_pattern("a", "ab"));
+  EXPECT_FALSE(matches_pattern("", "a"));
+  EXPECT_FALSE(matches_pattern("a*b", "a"));
 }
 
 }  // namespace

@@ -9,8 +9,8 @@
 #include "base/assert.h"
 #include "base/text.h"
 #include "wire/embedded.h"
-#include "wire/pattern.h"
-#include "wire/toml_table.h"
+#include "base/pattern.h"
+#include "base/toml_table.h"
 
 namespace hg::wire {
 namespace {

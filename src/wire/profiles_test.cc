@@ -10,7 +10,6 @@
 #include <string>
 
 #include "wire/embedded.h"
-#include "wire/pattern.h"
 
 namespace hg::wire {
 namespace {
@@ -299,17 +298,6 @@ TEST(ProfilesTest, FaultsNameFileLineAndWhatIsAllowed) {
     EXPECT_NE(error.find(row.place), std::string::npos) << row.why << ": " << error;
     EXPECT_NE(error.find(row.allowed), std::string::npos) << row.why << ": " << error;
   }
-}
-
-TEST(PatternTest, StarsStandForAnyRun) {
-  EXPECT_TRUE(matches_pattern("claude-opus-4*", "claude-opus-4-7"));
-  EXPECT_TRUE(matches_pattern("*PerDay*", "GenerateRequestsPerDayPerProject"));
-  EXPECT_TRUE(matches_pattern("*", ""));
-  EXPECT_TRUE(matches_pattern("a*b*c", "axxbyybzc"));
-  EXPECT_TRUE(matches_pattern("RESOURCE_EXHAUSTED", "resource_exhausted"));
-  EXPECT_FALSE(matches_pattern("a", "ab"));
-  EXPECT_FALSE(matches_pattern("", "a"));
-  EXPECT_FALSE(matches_pattern("a*b", "a"));
 }
 
 }  // namespace

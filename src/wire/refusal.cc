@@ -9,11 +9,11 @@
 #include <utility>
 #include <vector>
 
+#include "base/pattern.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "wire/errors.h"
 #include "wire/json_mend.h"
-#include "wire/pattern.h"
 #include "wire/rate_headers.h"
 #include "wire/retry_after.h"
 #include "wire/retry_prose.h"

@@ -1,4 +1,4 @@
-#include "wire/toml_table.h"
+#include "base/toml_table.h"
 
 #include <fmt/core.h>
 #include <fmt/ranges.h>
@@ -7,7 +7,7 @@
 #include <cmath>
 #include <utility>
 
-namespace hg::wire {
+namespace hg {
 namespace {
 
 constexpr std::size_t kLongestText = 64 * 1024;
@@ -206,4 +206,4 @@ void TomlTable::finish() {
   }
 }
 
-}  // namespace hg::wire
+}  // namespace hg

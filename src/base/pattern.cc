@@ -1,10 +1,10 @@
-#include "wire/pattern.h"
+#include "base/pattern.h"
 
 #include <cstddef>
 
 #include "base/text.h"
 
-namespace hg::wire {
+namespace hg {
 
 bool matches_pattern(std::string_view pattern, std::string_view text) {
   // On a mismatch, the last star takes one character more.
@@ -30,4 +30,4 @@ bool matches_pattern(std::string_view pattern, std::string_view text) {
   return p == pattern.size();
 }
 
-}  // namespace hg::wire
+}  // namespace hg

@@ -15,7 +15,7 @@
 #include "base/result.h"
 #include "base/time.h"
 
-namespace hg::wire {
+namespace hg {
 
 class TomlTable {
  public:
@@ -61,4 +61,4 @@ class TomlTable {
   std::vector<std::string> known_;
 };
 
-}  // namespace hg::wire
+}  // namespace hg

@@ -1,4 +1,4 @@
-// pattern.h: the patterns of profile files: '*' stands for any run of characters, letters match
+// pattern.h: the patterns of the files under data/: '*' stands for any run of characters, letters match
 // without case.
 //
 // Linear in both lengths but for repeated stars; bounded by the length of codes and model names.
@@ -6,9 +6,9 @@
 #pragma once
 #include <string_view>
 
-namespace hg::wire {
+namespace hg {
 
 // The whole text must match.
 [[nodiscard]] bool matches_pattern(std::string_view pattern, std::string_view text);
 
-}  // namespace hg::wire
+}  // namespace hg
