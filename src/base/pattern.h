@@ -1,4 +1,4 @@
-// pattern.h: the patterns of the files under data/: '*' stands for any run of characters, letters match
+// pattern.h: the patterns of the files under data/: any run of characters for a star, letters match
 // without case.
 //
 // Linear in both lengths but for repeated stars; bounded by the length of codes and model names.

@@ -160,7 +160,8 @@ Result<CallRow> parse_payload(std::string_view bytes) {
     if (tag >= columns.size()) continue;  // Of a later release.
     const CallColumn& column = columns[tag];
     if (column.is_text() != is_text) {
-      return fail(Errc::protocol, fmt::format("a spooled call has no {} of this kind", column.name));
+      return fail(Errc::protocol,
+                  fmt::format("a spooled call has no {} of this kind", column.name));
     }
     if (is_text) {
       row.*std::get<std::string CallRow::*>(column.field) = text;

@@ -31,8 +31,8 @@ bool is_postgresql(std::string_view text) {
 // seconds.
 std::string with_defaults(const std::string& url) {
   const std::pair<std::string_view, std::string_view> defaults[] = {
-      {"connect_timeout", "5"},     {"keepalives_idle", "10"},   {"keepalives_interval", "5"},
-      {"keepalives_count", "3"},    {"tcp_user_timeout", "20000"}, {"client_encoding", "UTF8"},
+      {"connect_timeout", "5"},        {"keepalives_idle", "10"},     {"keepalives_interval", "5"},
+      {"keepalives_count", "3"},       {"tcp_user_timeout", "20000"}, {"client_encoding", "UTF8"},
       {"application_name", "headgate"}};
   std::string full = url;
   bool has_query = url.find('?') != std::string::npos;
@@ -42,10 +42,6 @@ std::string with_defaults(const std::string& url) {
     has_query = true;
   }
   return full;
-}
-
-std::string cut_line(std::string_view text) {
-  return std::string(text.substr(0, text.find('\n')));
 }
 
 // ---- What is counted beside the rows ------------------------------------------------------------
@@ -88,8 +84,7 @@ struct Span {
 };
 
 // "a = t.a + excluded.a, ...".
-std::string added(const std::string& table, const std::vector<Column>& columns,
-                  std::size_t keys) {
+std::string added(const std::string& table, const std::vector<Column>& columns, std::size_t keys) {
   std::string text;
   for (std::size_t i = keys; i < columns.size(); ++i) {
     const std::string& name = columns[i].name;
@@ -158,11 +153,11 @@ std::string Place::shown() const {
 struct Database::State {
   explicit State(const Place& its_place)
       : place(its_place),
-        session(its_place.kind == Place::Kind::sqlite
-                    ? soci::connection_parameters(soci::sqlite3,
-                                                  fmt::format("db=\"{}\" timeout=5", its_place.target))
-                    : soci::connection_parameters(soci::postgresql,
-                                                  with_defaults(its_place.target))) {}
+        session(
+            its_place.kind == Place::Kind::sqlite
+                ? soci::connection_parameters(soci::sqlite3,
+                                              fmt::format("db=\"{}\" timeout=5", its_place.target))
+                : soci::connection_parameters(soci::postgresql, with_defaults(its_place.target))) {}
 
   void prepare_session();
   [[nodiscard]] bool has_schema_table();
@@ -198,7 +193,7 @@ Result<std::unique_ptr<Database>> Database::open(const Place& place, Access acce
     if (Result<void> done = state->migrate(now); !done) return std::unexpected(done.error());
     return std::unique_ptr<Database>(new Database(std::move(state)));
   } catch (const std::exception& error) {
-    return fail(Errc::unavailable, what + ": " + cut_line(error.what()));
+    return fail(Errc::unavailable, what + ": " + one_line(error.what()));
   }
 }
 
@@ -297,7 +292,8 @@ void Database::State::count(const std::vector<const CallRow*>& rows) {
   const std::string add = added("usage_hours", columns, 6);
   ManyRows& hour_rows = many(hours, "usage_hours", std::move(columns),
                              "ON CONFLICT (hour_us, run, task, pool, harness, model) "
-                             "DO UPDATE SET " + add);
+                             "DO UPDATE SET " +
+                                 add);
   for (const auto& [key, sums] : by_hour) {
     hour_rows.number(key.hour_us);
     for (const std::string* text : {&key.run, &key.task, &key.pool, &key.harness, &key.model}) {
@@ -313,9 +309,9 @@ void Database::State::count(const std::vector<const CallRow*>& rows) {
   }
   static_cast<void>(hour_rows.finish());
 
-  ManyRows& run_rows = many(
-      runs, "runs", {{"id", true}, {"first_call_us", false}, {"last_call_us", false}},
-      "ON CONFLICT (id) DO UPDATE SET " + fmt::format(kSpanUpdate, "runs"));
+  ManyRows& run_rows = many(runs, "runs",
+                            {{"id", true}, {"first_call_us", false}, {"last_call_us", false}},
+                            "ON CONFLICT (id) DO UPDATE SET " + fmt::format(kSpanUpdate, "runs"));
   for (const auto& [id, span] : by_run) {
     run_rows.text(id);
     run_rows.number(span.first);

@@ -54,9 +54,9 @@ TEST_P(DatabaseTest, ARowCountsOnceByItsId) {
   const std::unique_ptr<Database> database = open();
   EXPECT_EQ(database->insert_calls(std::vector{test_row("a", 1), test_row("b", 2)}), 2U);
   EXPECT_EQ(database->insert_calls(std::vector{test_row("b", 2), test_row("c", 3)}), 1U);
-  EXPECT_EQ(database->insert_calls(std::vector{test_row("c", 3), test_row("d", 4),
-                                               test_row("d", 4)}),
-            1U);
+  EXPECT_EQ(
+      database->insert_calls(std::vector{test_row("c", 3), test_row("d", 4), test_row("d", 4)}),
+      1U);
   EXPECT_EQ(stored().size(), 4U);
   const auto usage = find_usage(*database, UsageBy::all, {});
   ASSERT_TRUE(usage.has_value());
@@ -124,8 +124,8 @@ TEST_P(DatabaseTest, CallsAreFoundByFilterAndPage) {
   EXPECT_EQ(page->back().row.id, "call.3");
   page = find_calls(*database, CallsWanted{.after_seq = page->back().seq, .most = 4});
   EXPECT_EQ(page->front().row.id, "call.4");
-  const auto newest = find_calls(
-      *database, CallsWanted{.order = CallsWanted::Order::newest, .most = 1});
+  const auto newest = find_calls(*database,
+                                 CallsWanted{.order = CallsWanted::Order::newest, .most = 1});
   EXPECT_EQ(newest->at(0).row.id, "call.9");
   const auto gone = find_calls(*database, CallsWanted{.outcome = "client_gone"});
   ASSERT_EQ(gone->size(), 1U);

@@ -124,7 +124,9 @@ void Ledger::record(const CallRow& row) {
     state.keep_in_memory(row, kept.error());
   }
   if (!state.idle.exchange(false)) return;
-  { const std::scoped_lock lock(state.mutex); }
+  {
+    const std::scoped_lock lock(state.mutex);
+  }
   state.changed.notify_all();
 }
 
@@ -240,7 +242,7 @@ bool Ledger::State::connect() {
 void Ledger::State::disconnect(const Error& why) {
   {
     const std::scoped_lock lock(mutex);
-    error = why.detail.substr(0, why.detail.find('\n'));
+    error = why.detail;
     log_warn("the ledger cannot be written, calls are kept in {} until it can: {}",
              options.spool_root, error);
   }
@@ -355,9 +357,8 @@ bool Ledger::State::has_work() const {
 void Ledger::State::rest_until_work() {
   std::unique_lock lock(mutex);
   idle = true;
-  changed.wait(lock, [this] {
-    return phase_ != Phase::open || !idle || behind() || !memory.empty();
-  });
+  changed.wait(lock,
+               [this] { return phase_ != Phase::open || !idle || behind() || !memory.empty(); });
   idle = false;
   // More of them for one batch.
   changed.wait_for(lock, options.linger, [this] { return phase_ != Phase::open; });

@@ -121,7 +121,8 @@ std::optional<UsageBy> usage_by(std::string_view word) {
 Result<std::vector<Usage>> find_usage(Database& database, UsageBy by, const Filter& asked) {
   Filter filter = asked;
   if (filter.since) {
-    filter.since = WallTime{Micros(floor_div(filter.since->since_epoch.count(), kHourUs) * kHourUs)};
+    filter.since = WallTime{
+        Micros(floor_div(filter.since->since_epoch.count(), kHourUs) * kHourUs)};
   }
   if (filter.until) {
     filter.until = WallTime{Micros(ceil_div(filter.until->since_epoch.count(), kHourUs) * kHourUs)};
@@ -139,8 +140,8 @@ Result<std::vector<Usage>> find_usage(Database& database, UsageBy by, const Filt
     // A sum of no rows is NULL; PostgreSQL's sum of bigint is a decimal number.
     std::vector<Number> sums(std::size(kSums));
     for (std::size_t i = 0; i < std::size(kSums); ++i) {
-      query.add(fmt::format("{}CAST(coalesce(sum({}), 0) AS BIGINT)", i > 0 ? ", " : "",
-                            kSums[i].first));
+      query.add(
+          fmt::format("{}CAST(coalesce(sum({}), 0) AS BIGINT)", i > 0 ? ", " : "", kSums[i].first));
       query.into(sums[i]);
     }
     query.add(" FROM usage_hours WHERE true");

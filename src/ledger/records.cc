@@ -142,8 +142,9 @@ Result<void> add_observation(Database& database, const Observation& observation)
 
 Result<std::vector<Observation>> observations_of(Database& database, const std::string& pool) {
   return guarded("reading observations", [&]() -> Result<std::vector<Observation>> {
-    Query query(database.session(),
-                "SELECT at_us, pool, phase, data FROM observations WHERE pool = :pool ORDER BY seq");
+    Query query(
+        database.session(),
+        "SELECT at_us, pool, phase, data FROM observations WHERE pool = :pool ORDER BY seq");
     query.bind("pool", pool);
     Observation seen;
     Number at;
@@ -172,8 +173,9 @@ Result<Edit> edit_setting(Database& database, const Edit& wanted,
     Edit edit = wanted;
     Number version;
     {
-      Query query(session, "SELECT value, version FROM settings WHERE scope = :scope AND "
-                           "name = :name");
+      Query query(session,
+                  "SELECT value, version FROM settings WHERE scope = :scope AND "
+                  "name = :name");
       // Whoever edits the same one waits here.
       if (kind == Place::Kind::postgresql) query.add(" FOR UPDATE");
       query.bind("scope", edit.scope);
@@ -211,8 +213,8 @@ Result<Edit> edit_setting(Database& database, const Edit& wanted,
                     {"version", false}},
                    "ON CONFLICT (scope, name, version) DO NOTHING", "name");
     edits.number(edit.at.since_epoch.count());
-    for (const std::string* text : {&edit.actor, &edit.reason, &edit.scope, &edit.name,
-                                    &edit.old_value, &edit.new_value}) {
+    for (const std::string* text :
+         {&edit.actor, &edit.reason, &edit.scope, &edit.name, &edit.old_value, &edit.new_value}) {
       edits.text(*text);
     }
     edits.number(edit.version);
@@ -264,8 +266,8 @@ Result<std::vector<Edit>> latest_edits(Database& database, const std::string& sc
     Number at;
     Number version;
     query.into(at);
-    for (std::string* text : {&edit.actor, &edit.reason, &edit.scope, &edit.name, &edit.old_value,
-                              &edit.new_value}) {
+    for (std::string* text :
+         {&edit.actor, &edit.reason, &edit.scope, &edit.name, &edit.old_value, &edit.new_value}) {
       query.into(*text);
     }
     query.into(version);

@@ -123,8 +123,7 @@ std::string read_from(int file, std::uint64_t at, std::uint64_t end) {
     constexpr std::size_t kChunk = 256 * 1024;
     const std::size_t want = std::min<std::uint64_t>(kChunk, end - at - filled);
     bytes.resize(filled + want);
-    const ssize_t got = ::pread(file, bytes.data() + filled, want,
-                                static_cast<off_t>(at + filled));
+    const ssize_t got = ::pread(file, bytes.data() + filled, want, static_cast<off_t>(at + filled));
     if (got < 0 && errno == EINTR) continue;
     if (got <= 0) break;
     filled += static_cast<std::size_t>(got);

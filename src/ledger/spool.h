@@ -82,7 +82,7 @@ class SpoolWriter {
 
   std::string path_;
   SpoolLimits limits_;
-  int file_ = -1;             // Descriptor of the present segment; -1: none is open.
+  int file_ = -1;              // Descriptor of the present segment; -1: none is open.
   std::uint64_t segment_ = 0;  // Its number; 0: there was none yet.
   std::uint64_t length_ = 0;   // Bytes of it that are whole.
   std::string record_;         // Kept for its memory.

@@ -4,6 +4,22 @@
 
 namespace hg::ledger {
 
+std::string one_line(std::string_view message) {
+  constexpr std::size_t kEnough = 300;
+  // SOCI repeats the statement, which says nothing to the reader of a log.
+  for (const std::string_view tail : {" while preparing \"", " while executing \""}) {
+    message = message.substr(0, message.find(tail));
+  }
+  std::string line;
+  for (const char c : message.substr(0, kEnough)) {
+    const bool blank = static_cast<unsigned char>(c) <= ' ';
+    if (!blank) line += c;
+    if (blank && !line.empty() && line.back() != ' ') line += ' ';
+  }
+  if (line.ends_with(' ')) line.pop_back();
+  return line;
+}
+
 // ---- Transaction ------------------------------------------------------------------------------
 
 Transaction::Transaction(soci::session& session, Place::Kind kind) : session_(session) {

@@ -22,13 +22,16 @@
 
 namespace hg::ledger {
 
+// A database's message without its line breaks, cut where it has said enough.
+[[nodiscard]] std::string one_line(std::string_view message);
+
 // Runs `work` (which answers a Result) and makes an Error of what a database throws.
 template <typename Work>
 auto guarded(std::string_view what, Work&& work) -> decltype(work()) {
   try {
     return work();
   } catch (const std::exception& error) {
-    return fail(Errc::unavailable, std::string(what) + ": " + error.what());
+    return fail(Errc::unavailable, std::string(what) + ": " + one_line(error.what()));
   }
 }
 

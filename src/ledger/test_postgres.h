@@ -44,8 +44,8 @@ class TestPostgres {
   }
 
   void start() {
-    std::vector<std::string> words = {"-D", folder_ + "/data", "-k", folder_, "-c",
-                                      "listen_addresses="};
+    std::vector<std::string> words = {"-D", folder_ + "/data",  "-k", folder_,
+                                      "-c", "listen_addresses="};
     if (!durable_) words.insert(words.end(), {"-c", "fsync=off"});
     server_ = spawn("postgres", words);
     while (::PQping(url("postgres").c_str()) != PQPING_OK) {

@@ -7,10 +7,10 @@
 #include <utility>
 
 #include "base/assert.h"
-#include "base/text.h"
-#include "wire/embedded.h"
 #include "base/pattern.h"
+#include "base/text.h"
 #include "base/toml_table.h"
+#include "wire/embedded.h"
 
 namespace hg::wire {
 namespace {
