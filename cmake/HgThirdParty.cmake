@@ -43,15 +43,15 @@ find_library(HG_HIREDIS hiredis REQUIRED)
 add_library(hg_hiredis INTERFACE)
 target_link_libraries(hg_hiredis INTERFACE ${HG_HIREDIS})
 
-# Debian ships no CMake package of it.
+# Debian ships no CMake package of it. The backend for PostgreSQL is loaded when a ledger is there:
+# libpq and what it needs would cost every start 5 MB. Its headers are needed to build.
 find_library(HG_SOCI_CORE soci_core REQUIRED)
 find_library(HG_SOCI_SQLITE soci_sqlite3 REQUIRED)
-find_library(HG_SOCI_POSTGRESQL soci_postgresql REQUIRED)
 find_package(SQLite3 REQUIRED)
 find_package(PostgreSQL REQUIRED)
 add_library(hg_soci INTERFACE)
-target_link_libraries(hg_soci INTERFACE
-  ${HG_SOCI_CORE} ${HG_SOCI_SQLITE} ${HG_SOCI_POSTGRESQL} SQLite::SQLite3 PostgreSQL::PostgreSQL)
+target_link_libraries(hg_soci INTERFACE ${HG_SOCI_CORE} ${HG_SOCI_SQLITE} SQLite::SQLite3)
+target_include_directories(hg_soci SYSTEM INTERFACE ${PostgreSQL_INCLUDE_DIRS})
 
 add_library(hg_asio STATIC "${CMAKE_SOURCE_DIR}/cmake/asio/asio_src.cc")
 target_link_libraries(hg_asio

@@ -1,5 +1,6 @@
 #include "ledger/database.h"
 
+#include <dlfcn.h>
 #include <fmt/format.h>
 #include <libpq-fe.h>
 #include <soci/postgresql/soci-postgresql.h>
@@ -153,11 +154,10 @@ std::string Place::shown() const {
 struct Database::State {
   explicit State(const Place& its_place)
       : place(its_place),
-        session(
-            its_place.kind == Place::Kind::sqlite
-                ? soci::connection_parameters(soci::sqlite3,
-                                              fmt::format("db=\"{}\" timeout=5", its_place.target))
-                : soci::connection_parameters(soci::postgresql, with_defaults(its_place.target))) {}
+        session(its_place.kind == Place::Kind::sqlite
+                    ? soci::connection_parameters(
+                          soci::sqlite3, fmt::format("db=\"{}\" timeout=5", its_place.target))
+                    : soci::connection_parameters("postgresql", with_defaults(its_place.target))) {}
 
   void prepare_session();
   [[nodiscard]] bool has_schema_table();
@@ -392,8 +392,13 @@ void Database::interrupt() {
   if (state_->place.kind == Place::Kind::sqlite) {
     sqlite_api::sqlite3_interrupt(static_cast<soci::sqlite3_session_backend*>(backend)->conn_);
   } else {
-    auto* postgresql = static_cast<soci::postgresql_session_backend*>(backend);
-    ::shutdown(::PQsocket(postgresql->conn_), SHUT_RDWR);
+    // libpq came with the backend: it is loaded, and not linked.
+    void* libpq = ::dlopen("libpq.so.5", RTLD_LAZY | RTLD_NOLOAD);
+    if (libpq == nullptr) return;
+    auto* socket_of = reinterpret_cast<decltype(&::PQsocket)>(::dlsym(libpq, "PQsocket"));
+    PGconn* connection = static_cast<soci::postgresql_session_backend*>(backend)->conn_;
+    if (socket_of != nullptr) ::shutdown(socket_of(connection), SHUT_RDWR);
+    ::dlclose(libpq);
   }
 }
 

@@ -1,6 +1,7 @@
 #include "ledger/ledger.h"
 
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <sched.h>
 #include <soci/soci.h>
 #include <sys/mount.h>
@@ -10,6 +11,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <cstdlib>
 #include <map>
 #include <set>
 
@@ -250,6 +252,12 @@ TEST_P(PostgresqlLedgerTest, AnOutageDelaysRowsAndLosesNone) {
   while (ledger->health().connected && recorded < 5'000'000) record_one();
   EXPECT_FALSE(ledger->health().connected);
   EXPECT_NE(ledger->health().error, "");
+  // In `make soak` for a minute, with a call every few milliseconds.
+  const char* seconds = std::getenv("HG_OUTAGE_SECONDS");
+  const Micros outage = 1s * (seconds == nullptr ? 0 : std::atoi(seconds));
+  for (const Instant began = clock_.now(); clock_.now() - began < outage; record_one()) {
+    ::poll(nullptr, 0, 5);
+  }
   for (int i = 0; i < 1000; ++i) record_one();
   EXPECT_GE(ledger->health().pending, 1000U);
   server_->start();

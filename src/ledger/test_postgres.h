@@ -4,7 +4,7 @@
 // It refuses to run as root: then it runs as nobody. Thread-safety: none; one test at a time.
 #pragma once
 #include <fcntl.h>
-#include <libpq-fe.h>
+#include <soci/soci.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -36,7 +36,7 @@ class TestPostgres {
   // A new, empty database.
   [[nodiscard]] std::string new_database() {
     const std::string name = "ledger_" + std::to_string(++databases_);
-    run_sql("postgres", "CREATE DATABASE " + name);
+    soci::session("postgresql", url("postgres")) << "CREATE DATABASE " + name;
     return url(name);
   }
   [[nodiscard]] std::string url(const std::string& database) const {
@@ -48,7 +48,7 @@ class TestPostgres {
                                       "-c", "listen_addresses="};
     if (!durable_) words.insert(words.end(), {"-c", "fsync=off"});
     server_ = spawn("postgres", words);
-    while (::PQping(url("postgres").c_str()) != PQPING_OK) {
+    while (!answers()) {
       int status = 0;
       if (::waitpid(server_, &status, WNOHANG) == server_) {
         server_ = -1;
@@ -120,11 +120,13 @@ class TestPostgres {
     return child;
   }
 
-  void run_sql(const std::string& database, const std::string& sql) {
-    PGconn* connection = ::PQconnectdb(url(database).c_str());
-    PGresult* result = ::PQexec(connection, sql.c_str());
-    ::PQclear(result);
-    ::PQfinish(connection);
+  [[nodiscard]] bool answers() const {
+    try {
+      const soci::session session("postgresql", url("postgres"));
+      return true;
+    } catch (const soci::soci_error&) {
+      return false;
+    }
   }
 
   // The server and those that it started.
