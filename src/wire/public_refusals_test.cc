@@ -999,5 +999,61 @@ TEST(PublicRefusalsTest, GatewaysAndOthers) {
   });
 }
 
+// Looked up after the rules above had been written.
+TEST(PublicRefusalsTest, WordsThatCameLater) {
+  check({
+      {"generic", 429,
+       R"({"error":"insufficient_balance","message":"Insufficient account balance"})", quota},
+      {"generic", 429, R"({"error":"insufficient_quota"})", quota},
+      {"generic", 429, R"({"error":"limit_burst_rate"})", overload},
+      {"generic", kInStream, R"({"error":{"code":"limit_burst_rate","message":"x"}})", overload},
+      {"generic", 429, R"({"error":"rate_limited","retryAfterMs":60000})", overload, 60},
+      {"generic", 429, R"({"error":{"code":"PostpaidBillOverdue","message":"x"}})", quota},
+      {"generic", 429, R"({"error":{"message":"Team spending limit exceeded"}})", quota},
+      {"generic", 429, R"({"error":{"message":"5-hour limit reached"}})", quota},
+      {"generic", 429,
+       R"({"error":{"message":"You have exceeded your free usage quota for big-pickle."}})", quota},
+      {"generic", 429,
+       R"({"error":{"message":"Free usage exceeded [retrying in 10h 37m attempt 1"}})", quota,
+       38'220},
+      {"generic", 429,
+       R"({"error":{"message":"You've reached your free Grok Build usage limit for now."}})",
+       quota},
+      {"generic", 429, R"({"error":{"message":"Claude AI usage limit reached|1789111649"}})", quota,
+       3'600},
+      {"generic", 429, R"({"error":{"message":"quota exceeded; resets_at=2026-09-11T06:28:29Z"}})",
+       overload, 60},
+      {"generic", 429, R"({"error":{"message":"rate limit exceeded, reset at 1789108109"}})",
+       overload, 60},
+      {"generic", 429, R"({"error":{"message":"quota exceeded; Retry-After: 45"}})", overload, 45},
+      {"generic", 429, R"({"error":{"message":"throttled: try again in 250 ms"}})", overload, 0.25},
+      {"generic", 429, R"({"error":{"message":"limit reached, try again in 1h13m"}})", quota,
+       4'380},
+      {"generic", 429, R"({"error":{"message":"rate limited, try again in 2 minutes"}})", overload,
+       120},
+      {"generic", 429, R"({"error":{"message":"Weekly usage limit reached. Resets in 4 days."}})",
+       quota, 345'600},
+      {"generic", 429, R"({"error":"too many concurrent requests"})", overload},
+      {"generic", 429, R"({"error":{"message":"Spike arrest: too many concurrent requests"}})",
+       overload},
+      {"xai", 429,
+       R"({"code":"Some resource has been exhausted","error":"Too many tokens for team t. Tokens per Minute (actual/limit): 65605/16000."})",
+       overload},
+      {"zai", 429, R"({"error":{"code":"1313","message":"x"}})", quota},
+      {"zai", 429, R"({"error":{"code":"1312","message":"x"}})", overload},
+      // https://github.com/BerriAI/litellm/issues/8448: a whole body of a 200.
+      {"openrouter", kInStream,
+       R"({"error":{"message":"Provider returned error","code":429,"metadata":{"raw":"error code: 1015","provider_name":"p"}}})",
+       overload},
+      // https://github.com/open-webui/computer/issues/293
+      {"openrouter", 429,
+       R"({"error":{"message":"Provider returned error","code":429,"metadata":{"raw":"m is temporarily rate-limited upstream.","provider_name":"p","limit_source":"upstream_provider_shared_pool"}}})",
+       overload},
+      {"openrouter", 429,
+       R"({"error":{"message":"Provider returned error","code":429,"metadata":{"error_type":"rate_limit_exceeded"}}})",
+       overload},
+  });
+}
+
 }  // namespace
 }  // namespace hg::wire

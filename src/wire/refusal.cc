@@ -113,6 +113,11 @@ void BodyReader::take_object(const json::object& object) {
     if (error->is_object()) {
       take_fields(error->get_object());
     } else {
+      // Some put a code where others put the message.
+      const json::string* word = error->if_string();
+      if (word != nullptr && word->size() <= 64 && word->find(' ') == json::string::npos) {
+        take_code(error);
+      }
       take_value(*error);
     }
   }
@@ -194,8 +199,9 @@ void BodyReader::take_delay(const json::value* value) {
 }
 
 void BodyReader::take_hints(const json::object& object) {
-  if (const json::value* ms = member(object, "retry_after_ms"); ms != nullptr && ms->is_number()) {
-    hint(parse_retry_after_ms(json::serialize(*ms)));
+  for (const std::string_view name : {"retry_after_ms", "retryAfterMs"}) {
+    const json::value* ms = member(object, name);
+    if (ms != nullptr && ms->is_number()) hint(parse_retry_after_ms(json::serialize(*ms)));
   }
   for (const std::string_view name :
        {"retry_after_seconds", "retry_after", "retryAfter", "resets_in_seconds", "resets_at",

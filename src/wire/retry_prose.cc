@@ -22,16 +22,36 @@ bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_letter(char c) { return c >= 'a' && c <= 'z'; }
 
 // What stands before a span, and before an instant.
-constexpr std::array<std::string_view, 15> kBeforeSpan = {
-    "try again in ",          "retry in ",     "try again after ", "retry after ",
-    "retry your request in ", "please wait ",  "wait at least ",   "must wait ",
-    "reset after ",           "resets after ", "reset in ",        "resets in ",
-    "replenished in ",        "available in ", "retrydelay"};
-constexpr std::array<std::string_view, 8> kBeforeInstant = {
-    "reset at",         "resets at",
-    "resets on",        "reset on",
-    "regain access on", "regain access at",
-    "available at",     "\xE5\xB0\x86\xE5\x9C\xA8"};  // "will ... on", as Zhipu says it in Chinese.
+constexpr std::array<std::string_view, 16> kBeforeSpan = {"try again in ",
+                                                          "retry in ",
+                                                          "try again after ",
+                                                          "retry after ",
+                                                          "retry your request in ",
+                                                          "retrying in ",
+                                                          "please wait ",
+                                                          "wait at least ",
+                                                          "must wait ",
+                                                          "reset after ",
+                                                          "resets after ",
+                                                          "reset in ",
+                                                          "resets in ",
+                                                          "replenished in ",
+                                                          "available in ",
+                                                          "retrydelay"};
+// A field's name in a text: what stands behind it may be bare seconds.
+constexpr std::array<std::string_view, 2> kBeforeSeconds = {"retry-after", "retry_after"};
+constexpr std::array<std::string_view, 11> kBeforeInstant = {
+    "reset at",
+    "resets at",
+    "reset_at",
+    "resets_at",
+    "resets on",
+    "reset on",
+    "limit reached|",
+    "regain access on",
+    "regain access at",
+    "available at",
+    "\xE5\xB0\x86\xE5\x9C\xA8"};  // "will ... on", as Zhipu says it in Chinese.
 
 std::string_view skip_any(std::string_view text, std::string_view characters) {
   const std::size_t first = text.find_first_not_of(characters);
@@ -132,6 +152,15 @@ std::optional<Micros> span_at(std::string_view text) {
   return Micros{static_cast<std::int64_t>(std::ceil(total * 1e6 - 1e-3))};
 }
 
+// "retry-after: 45", "retry_after=1.5".
+std::optional<Micros> seconds_at(std::string_view text) {
+  if (const auto span = span_at(text)) return span;
+  text = skip_any(text, " \t\n\"':=\\");
+  const std::string_view number = text.substr(0, text.find_first_not_of("0123456789."));
+  if (number.empty()) return std::nullopt;
+  return parse_go_duration(std::string(number) + "s");
+}
+
 // The offset of a zone as RFC 3339 writes it; what is written here, else `zone`.
 std::string offset_at(std::string_view text, Micros zone) {
   text = skip_any(text, " (");
@@ -151,7 +180,7 @@ std::string offset_at(std::string_view text, Micros zone) {
 // "2026-09-11 18:55:29", "2026-09-11t10:00:00.5+00:00", "2026-10-01 at 00:00 utc", epoch seconds
 // and milliseconds.
 std::optional<Micros> instant_at(std::string_view text, WallTime wall, Micros zone) {
-  text = skip_any(text, " \t\n\"':");
+  text = skip_any(text, " \t\n\"':=");
   const std::string_view digits = digits_at(text);
   if (digits.size() == 10 || digits.size() == 13) return parse_retry_after(digits, wall);
   if (digits.size() != 4 || text.size() < 10) return std::nullopt;
@@ -188,6 +217,7 @@ std::optional<Micros> first_behind(const std::array<std::string_view, N>& openin
 
 std::optional<Micros> delay_in_prose(std::string_view lower, WallTime wall, Micros zone) {
   if (const auto span = first_behind(kBeforeSpan, lower, span_at)) return span;
+  if (const auto span = first_behind(kBeforeSeconds, lower, seconds_at)) return span;
   return first_behind(kBeforeInstant, lower,
                       [&](std::string_view text) { return instant_at(text, wall, zone); });
 }
