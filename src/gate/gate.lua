@@ -30,6 +30,7 @@ local LAPSE_AFTER = 2000000
 local HEAD_START_OF_SIZE = 15000000
 local WAITED_LONG = 2000000
 local PROBE_EVERY = 60000000
+local ENTRY_AGES = 3000000      -- Of a shim that is seen: its entry in INDEX moves only then.
 local WINDOW = 10000000
 local TOKENS_MAX = 1000000000
 local USAGE_MAX = 100000000
@@ -57,6 +58,8 @@ local TOMB = '<c1d'            -- 'E', until.
 local SHIM = '<c1ddddddddddd'  -- 'L'ive, 'D'ead or 'F'orgotten (kept for its calls), withheld,
                                -- withheld_until, leases, waiters, seen, entry, window, admitted,
                                -- past, front_score, length of front; then front, older admissions.
+-- The state is its mark (the format; 's' for the store's clock, 't' for a test's), the numbers that
+-- are read below, a ring, and the names of the head, its shim, and of the wake last told.
 local STATE = '<c2dddddddddddddddddddddddddddddddddddddddddddd'
 
 -- DUE has every call once, by its deadline counted from the pool's origin, each kind in a range of
@@ -196,6 +199,7 @@ local function make_more(p, parse_shim, parse_waiter, comes_before, into_line)
   local KEY, MOVED = '>I8', 4503599627370496
   local WAITING, ENDED = 2251799813685248, 4503599627370496
   local SWEEP_MAX = 100  -- Of each kind a step, so that no step is long.
+  local SHIMS_READ = 1000
   local SHIM_LIVES, SHIM_KEPT = 6000000, 660000000
   local WITHHELD_FOR, WITHHELD_PPM = 600000000, 900000
   local WINDOWS_KEPT, RELEASE_WINDOWS = 30, 6
@@ -409,10 +413,19 @@ local function make_more(p, parse_shim, parse_waiter, comes_before, into_line)
     s.withheld, s.changed = 0, true
   end
 
+  local function move_entry(name, s)
+    call('ZREM', INDEX, 'V' .. key_of(s.entry) .. name)
+    call('ZADD', INDEX, 0, 'V' .. key_of(s.seen) .. name)
+    s.entry, s.changed = s.seen, true
+  end
+
   -- Seen now: alive, and nothing is withheld for it any more.
   function m.seen(name, s)
     s.seen, s.changed = p.now, true
-    if s.state == 'L' then return end
+    if s.state == 'L' then
+      if p.now - s.entry >= 3000000 then move_entry(name, s) end
+      return
+    end
     if s.state == 'D' then
       call('ZREM', INDEX, 'D' .. key_of(s.entry) .. name)
     else
@@ -453,16 +466,15 @@ local function make_more(p, parse_shim, parse_waiter, comes_before, into_line)
     return entries
   end
 
-  -- Living shims that were not seen for too long. Their entries in INDEX say since when at least;
-  -- those that were seen since get an entry anew, here, and not each time that they are seen.
+  -- Living shims that were not seen for too long. Their entries in INDEX are up to 3 s older than
+  -- that, so that few who were seen stand among them; more than SHIMS_READ are not looked at in one
+  -- step (and then not always in the order in which they fell silent, as in memory).
   local function silent_shims()
     local silent = {}
-    for _, name in ipairs(m.shims_in('V', p.now - SHIM_LIVES, -1)) do
+    for _, name in ipairs(m.shims_in('V', p.now - SHIM_LIVES, SHIMS_READ)) do
       local s = m.shim_of(name)
       if s.seen + SHIM_LIVES > p.now then
-        call('ZREM', INDEX, 'V' .. key_of(s.entry) .. name)
-        call('ZADD', INDEX, 0, 'V' .. key_of(s.seen) .. name)
-        s.entry, s.changed = s.seen, true
+        move_entry(name, s)
       else
         silent[#silent + 1] = name
       end
@@ -841,7 +853,7 @@ if op == 'acquire' then
       s = need_more().shim_of(shim, false)
     end
   end
-  if s.state == 'L' then
+  if s.state == 'L' and now - s.entry < ENTRY_AGES then
     s.seen, s.changed = now, true
   else
     need_more().seen(shim, s)
@@ -1021,7 +1033,7 @@ elseif op == 'settle' or op == 'overload' then
       end
       s = s or need_more().shim_of(owner)
     end
-    if s.state == 'L' then
+    if s.state == 'L' and now - s.entry < ENTRY_AGES then
       s.seen, s.changed = now, true
     else
       need_more().seen(owner, s)

@@ -161,6 +161,8 @@ const std::vector<Manner>& manners() {
       {"crowd", 8'000, 20, 0, 5, 1'000, 75, true, 400},
       // Shims come and go, with their shares; ids are reused among them.
       {"churn", 2'000, 40, 3, 3, 100, 35, false, 8},
+      // Hundreds of shims, which fall silent together.
+      {"herd", 3'000, 400, 3, 2, 200, 60, true, 100},
       // More aliases than a pool keeps.
       {"aliases", 3'000, 6, 0, 1'300, 500, 50, true, 1'000},
   };
