@@ -117,6 +117,8 @@ void read_provider(TomlTable& table, ProviderProfile& profile) {
     profile.also_speaks.push_back(static_cast<Dialect>(at - kDialects.begin()));
   }
   table.texts("auth_headers", profile.auth_headers);
+  table.texts("key_variables", profile.key_variables);
+  table.texts("key_prefixes", profile.key_prefixes);
   table.flag("retry_after_marks_own", profile.retry_after_marks_own);
   double clock_offset_h = static_cast<double>(profile.clock_offset.count()) / 3.6e9;
   table.number("clock_offset_h", -12, 14, clock_offset_h);
@@ -153,6 +155,7 @@ void read_provider(TomlTable& table, ProviderProfile& profile) {
 void read_harness(TomlTable& table, HarnessProfile& profile) {
   constexpr double kDay = 86'400;
   table.texts("programs", profile.programs);
+  table.texts("verified", profile.verified);
   table.texts("user_agents", profile.user_agents);
   for (std::string& agent : profile.user_agents) agent = to_lower(agent);
   read_dialect(table, profile.dialect);
@@ -208,6 +211,18 @@ void read_harness(TomlTable& table, HarnessProfile& profile) {
     row.finish();
     profile.files.push_back(std::move(file));
   }
+  for (TomlTable& row : table.tables("override")) {
+    HarnessProfile::Override entry;
+    row.texts("files", entry.files);
+    row.texts("keys", entry.keys);
+    row.text("wanted", entry.wanted);
+    if (entry.files.empty() || entry.keys.empty()) {
+      row.complain("an [[override]] needs \"files\" and \"keys\"");
+    }
+    row.evidence();
+    row.finish();
+    profile.overrides.push_back(std::move(entry));
+  }
   table.evidence();
   table.finish();
 }
@@ -234,6 +249,8 @@ ProviderProfile& provider_of_name(std::vector<ProviderProfile>& profiles, const 
   fresh.default_upstream.clear();
   fresh.also_speaks.clear();
   fresh.families.clear();
+  fresh.key_variables.clear();
+  fresh.key_prefixes.clear();
   fresh.refusals.clear();  // Those of "generic" are appended to every profile at the end.
   profiles.push_back(std::move(fresh));
   return profiles.back();

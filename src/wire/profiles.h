@@ -69,8 +69,11 @@ struct ProviderProfile {
   std::int64_t kappa_micro = 4'890'000;  // Prompt bytes a token, x 10^6.
   StartLimits start;
   std::vector<RefusalRule> refusals;
-  std::vector<std::string> auth_headers;  // Fields that carry the key: "x-api-key",
-                                          // "authorization".
+  std::vector<std::string> auth_headers;   // Fields that carry the key: "x-api-key",
+                                           // "authorization".
+  std::vector<std::string> key_variables;  // Environment variables in which programs look for its
+                                           // key: one of them is enough.
+  std::vector<std::string> key_prefixes;   // By which its keys are told from those of others.
   // Model families that share a limit: the first pattern ("claude-opus-*") that matches names it;
   // else the model.
   struct Family {
@@ -83,6 +86,7 @@ struct ProviderProfile {
 struct HarnessProfile {
   std::string name;                      // "claude-code", "opencode", ...
   std::vector<std::string> programs;     // argv[0] basenames that are this harness: "claude".
+  std::vector<std::string> verified;     // Versions with which the numbers were measured.
   std::vector<std::string> user_agents;  // Lower-case prefixes of User-Agent.
   Micros hold_cap{45'000'000};           // Longest hold that this program stands.
   std::optional<Micros> header_timeout;  // It goes away when no headers came by then (total or
@@ -122,6 +126,14 @@ struct HarnessProfile {
     std::string unless_file;     // Left out when this file of the user's is there; "": never.
   };
   std::vector<ConfigFile> files;
+  // Files of the user's own in which the program finds an address (or a choice) that counts more
+  // than its environment. They are only looked at, and only by `doctor`.
+  struct Override {
+    std::vector<std::string> files;  // JSON (with comments) or TOML; relative: to where it runs.
+    std::vector<std::string> keys;   // "env.ANTHROPIC_BASE_URL"; a "*" stands for any one key.
+    std::string wanted;              // The value that is right; "": any address of a gate.
+  };
+  std::vector<Override> overrides;
 };
 
 // A profile file's text and the name it is called in errors.

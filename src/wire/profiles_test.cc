@@ -250,6 +250,30 @@ TEST(ProfilesTest, ASettingOfTheSameNameReplacesTheBuiltInOne) {
   EXPECT_EQ(found, 1);
 }
 
+TEST(ProfilesTest, KeysAreToldApartByVariableAndPrefix) {
+  const Profiles& profiles = Profiles::built_in();
+  EXPECT_EQ(profiles.provider("openai")->key_variables, std::vector<std::string>{"OPENAI_API_KEY"});
+  std::set<std::string> variables;
+  std::set<std::string> prefixes;
+  for (const ProviderProfile& profile : profiles.providers()) {
+    for (const std::string& variable : profile.key_variables) {
+      EXPECT_TRUE(variables.insert(variable).second) << variable << " belongs to two";
+    }
+    for (const std::string& prefix : profile.key_prefixes) {
+      EXPECT_TRUE(prefixes.insert(prefix).second) << prefix << " belongs to two";
+    }
+  }
+  const Profiles mine = with("provider = \"mine\"\nkey_variables = [\"MY_KEY\"]\n");
+  EXPECT_EQ(mine.provider("mine")->key_variables, std::vector<std::string>{"MY_KEY"});
+}
+
+TEST(ProfilesTest, FilesThatBeatTheEnvironmentAreKnown) {
+  const HarnessProfile& claude = *Profiles::built_in().harness("claude-code");
+  ASSERT_EQ(claude.overrides.size(), 1U);
+  EXPECT_EQ(claude.overrides[0].keys, std::vector<std::string>{"env.ANTHROPIC_BASE_URL"});
+  EXPECT_FALSE(claude.verified.empty());
+}
+
 TEST(ProfilesTest, FaultsNameFileLineAndWhatIsAllowed) {
   struct Row {
     const char* why;
@@ -289,6 +313,8 @@ TEST(ProfilesTest, FaultsNameFileLineAndWhatIsAllowed) {
       {"a file that escapes its folder",
        "harness = \"x\"\n[[file]]\nvariable = \"A\"\npath = \"../b\"\n",
        "mine.toml:2:", "relative"},
+      {"an override of no file", "harness = \"x\"\n[[override]]\nkeys = [\"a\"]\n",
+       "mine.toml:2:", "files"},
       {"a table that is none", "provider = \"x\"\ncharge = 1\n", "mine.toml:2:", "a table"},
       {"a list that is none", "provider = \"x\"\n[refusal]\nmeans = \"quota\"\n",
        "mine.toml:2:", "[[refusal]]"},
