@@ -81,7 +81,7 @@ int run_headgate(const std::vector<std::string>& arguments) {
       examples({{"See the whole thing work; no key needed", "headgate demo"},
                 {"Run an agent behind a gate", "headgate exec -- claude -p \"mend the tests\""},
                 {"What a subcommand takes", "headgate exec --help"}}));
-  const Command commands[] = {add_exec(app),    add_serve(app), add_pools(app),
+  const Command commands[] = {add_exec(app),    add_serve(app), add_doctor(app),  add_pools(app),
                               add_harness(app), add_demo(app),  add_provider(app)};
   for (const Command& command : commands) command.parser->set_help_flag("-h,--help", "this text");
 

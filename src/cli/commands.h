@@ -18,6 +18,7 @@ struct Command {
 
 [[nodiscard]] Command add_serve(CLI::App& app);
 [[nodiscard]] Command add_exec(CLI::App& app);
+[[nodiscard]] Command add_doctor(CLI::App& app);
 [[nodiscard]] Command add_pools(CLI::App& app);
 [[nodiscard]] Command add_harness(CLI::App& app);
 [[nodiscard]] Command add_provider(CLI::App& app);

@@ -21,7 +21,6 @@ namespace hg::cli {
 
 namespace {
 
-constexpr Micros kAnswerWithin = 10s;
 constexpr std::size_t kAnswerBytesMax = std::size_t{64} * 1024 * 1024;
 
 }  // namespace
@@ -48,7 +47,7 @@ Result<boost::json::value> DaemonClient::ask(std::string_view method, std::strin
   url.socket_path = socket_path_;
   net::RequestHead head{std::string(method), std::string(target)};
   if (!body.empty()) head.headers.add("Content-Type", "application/json");
-  auto fetched = run_task(context, client.fetch(url, head, body, kAnswerWithin, kAnswerBytesMax));
+  auto fetched = run_task(context, client.fetch(url, head, body, within_, kAnswerBytesMax));
   client.close_idle();
   context.poll();
   if (!fetched) return std::unexpected(fetched.error());

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "base/result.h"
+#include "base/time.h"
 
 namespace hg::cli {
 
@@ -24,7 +25,9 @@ class OpenFile {
 
 class DaemonClient {
  public:
-  explicit DaemonClient(std::string socket_path) : socket_path_(std::move(socket_path)) {}
+  // Each answer is waited for at most `within`.
+  explicit DaemonClient(std::string socket_path, Micros within = 10s)
+      : socket_path_(std::move(socket_path)), within_(within) {}
 
   // Errc::unavailable: no daemon; Errc::invalid with the daemon's own words when it refuses;
   // Errc::protocol: what answers is no daemon of ours.
@@ -40,6 +43,7 @@ class DaemonClient {
   [[nodiscard]] Result<boost::json::value> ask(std::string_view method, std::string_view target,
                                                const std::string& body) const;
   std::string socket_path_;
+  Micros within_;
 };
 
 }  // namespace hg::cli

@@ -100,6 +100,10 @@ Result<void> write_file(const std::string& path, const std::string& content) {
 
 }  // namespace
 
+std::optional<std::string> expand_variables(std::string_view text, const Lookup& lookup) {
+  return filled(text, "", lookup);
+}
+
 std::string base_url(const RunAddress& address) {
   std::string url = address.listener;
   const auto add = [&](std::string_view name, const std::string& value) {

@@ -31,6 +31,10 @@ struct RunAddress {
 };
 [[nodiscard]] std::string base_url(const RunAddress& address);
 
+// The text with each {env:NAME} (and {env:NAME|WORD}) replaced; nothing when one has no value.
+[[nodiscard]] std::optional<std::string> expand_variables(std::string_view text,
+                                                          const Lookup& lookup);
+
 // Variables for the child: those of the profile with {url} filled in, HEADGATE_URL, and NO_PROXY
 // and no_proxy extended by loopback, so that no corporate proxy gets the calls. What asks for {key}
 // is left out: the agent's own key passes through.

@@ -14,17 +14,6 @@ namespace hg::cli {
 
 namespace {
 
-Environment present_environment() {
-  Environment environment;
-  for (char** entry = environ; *entry != nullptr; ++entry) {
-    const std::string_view text = *entry;
-    const auto equals = text.find('=');
-    if (equals == std::string_view::npos) continue;
-    environment.emplace_back(text.substr(0, equals), text.substr(equals + 1));
-  }
-  return environment;
-}
-
 // What --help writes for a value, by what is allowed.
 std::string placeholder(std::string_view allowed) {
   static constexpr std::pair<std::string_view, std::string_view> kWords[] = {
@@ -46,6 +35,17 @@ std::string flag_name(std::string_view key) {
 bool is_url(std::string_view text) { return text.find("://") != std::string_view::npos; }
 
 }  // namespace
+
+Environment present_environment() {
+  Environment environment;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string_view text = *entry;
+    const auto equals = text.find('=');
+    if (equals == std::string_view::npos) continue;
+    environment.emplace_back(text.substr(0, equals), text.substr(equals + 1));
+  }
+  return environment;
+}
 
 void ConfigOptions::add_file(CLI::App& app) {
   app.add_option("--config", config_file_,

@@ -48,6 +48,9 @@ class ConfigOptions {
   std::deque<Flag> flags_;  // A deque, because CLI11 keeps references.
 };
 
+// The variables of this process.
+[[nodiscard]] Environment present_environment();
+
 // The keys of a subcommand that asks the running daemon.
 inline constexpr std::string_view kClientKeys[] = {"runtime_dir", "log_level"};
 

@@ -24,7 +24,7 @@ std::string environment(const char* name) {
 
 }  // namespace
 
-Result<RuntimeDir> open_runtime_dir(const std::string& configured) {
+Result<RuntimeDir> runtime_dir_of(const std::string& configured) {
   RuntimeDir dir;
   dir.path = configured;
   if (dir.path.empty()) {
@@ -39,6 +39,13 @@ Result<RuntimeDir> open_runtime_dir(const std::string& configured) {
                             "choose another by --runtime-dir",
                             dir.path, sizeof(sockaddr_un{}.sun_path) - 16));
   }
+  return dir;
+}
+
+Result<RuntimeDir> open_runtime_dir(const std::string& configured) {
+  auto where = runtime_dir_of(configured);
+  if (!where) return where;
+  const RuntimeDir& dir = *where;
   if (::mkdir(dir.path.c_str(), 0700) != 0 && errno != EEXIST) {
     return fail(Errc::unavailable,
                 fmt::format("runtime directory {}: {}", dir.path, std::strerror(errno)));

@@ -23,6 +23,9 @@ struct RuntimeDir {
 // for a socket.
 [[nodiscard]] Result<RuntimeDir> open_runtime_dir(const std::string& configured);
 
+// The same without looking at it or making it: where it is. Errc::unavailable: too long a path.
+[[nodiscard]] Result<RuntimeDir> runtime_dir_of(const std::string& configured);
+
 // Makes the directories above a file of the user's own, mode 0700. Errc::unavailable.
 [[nodiscard]] Result<void> make_parents(const std::string& file);
 

@@ -11,6 +11,7 @@
 #include "cli/compose.h"
 #include "cli/daemon.h"
 #include "cli/exit_codes.h"
+#include "cli/file_limit.h"
 #include "cli/help.h"
 #include "cli/options.h"
 #include "cli/run_task.h"
@@ -92,6 +93,7 @@ int serve(const ServeOptions& options) {
     }
   }
   warn_of_open_listener(*config);
+  raise_file_limit();
 
   boost::asio::io_context context(1);
   const OsClock clock;

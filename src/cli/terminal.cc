@@ -158,6 +158,13 @@ void LiveLine::show(std::string_view text) {
   std::fflush(stream_);
 }
 
+void LiveLine::erase() {
+  if (!open_) return;
+  fmt::print(stream_, "\r\x1b[K");
+  std::fflush(stream_);
+  open_ = false;
+}
+
 void LiveLine::end() {
   if (!open_) return;
   fmt::print(stream_, "\n");

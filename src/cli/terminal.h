@@ -54,7 +54,8 @@ class LiveLine {
   LiveLine& operator=(const LiveLine&) = delete;
 
   void show(std::string_view text);
-  void end();  // Ends the line; the next show begins another.
+  void end();    // Ends the line; the next show begins another.
+  void erase();  // Leaves nothing of it on a terminal.
 
  private:
   std::FILE* stream_;

@@ -3,7 +3,7 @@ import unittest
 
 from hg import BINARY, Case
 
-COMMANDS = ("exec", "serve", "pools", "harness", "demo", "provider")
+COMMANDS = ("exec", "serve", "doctor", "pools", "harness", "demo", "provider")
 
 
 class Configuration(Case):
