@@ -5,7 +5,8 @@
 -- records, arguments and replies. What to know before changing a line:
 --   * Lua counts in doubles: everything is a whole number below 2^53 (limits.h sees to that),
 --     divided by (a - a % b) / b, which is exact and floors. Records hold doubles as such; where a
---     number becomes text it is by %.0f ('..' keeps 14 digits only).
+--     number becomes text it is by %.0f, or by the server, which writes numbers that are arguments
+--     of a command with all their digits ('..' keeps 14).
 --   * Strings are compared by their bytes: '<' on strings would ask the server's locale.
 --   * Nothing is written before the arguments are read: an error leaves the pool as it was.
 --   * Each call into the server costs as much as a page of arithmetic, each number made text as
@@ -118,80 +119,144 @@ local function parse_shim(text)
           older = string.sub(text, at + front_length)}
 end
 
-local function parse_waiter(id, text)
-  local _, score, charge, estimate, output, cached, output_weight, registered, reserves, length,
-    at = struct.unpack('<c1ddddddddd', text)
-  return {id = id, score = score, charge = charge, estimate = estimate, output = output,
-          cached = cached, output_weight = output_weight, registered = registered,
-          reserves = reserves, shim = string.sub(text, at, at + length - 1),
-          alias = string.sub(text, at + length)}
-end
+-- The queue: what a step needs as soon as somebody waits. ORDER has all waiters by score. INDEX
+-- has, as text that sorts:
+--   'L', a shim's name with its length before it, score, id: who of that shim's waiters reserves
+--   'F', score, id: the first of these of each living shim; the first of all is the head
+--   'V' or 'D', moment, name: living shims, seen then or later, and dead ones, seen then
+--   'W', moment, name: until when is withheld what a shim that vanished may draw
+local function make_queue(p)
+  local call, pack, sub, max, min = redis.call, struct.pack, string.sub, math.max, math.min
+  local POOL, ORDER, INDEX = KEYS[1], KEYS[3], KEYS[4]
+  local MOVED = 4503599627370496
+  -- Records of calls that were made in this step (false: none is left), but that of p.id.
+  local q = {calls = {}}
 
--- Whether (score, id) comes before (other_score, other), by the bytes of the ids.
-local function comes_before(score, id, other_score, other)
-  if score ~= other_score then return score < other_score end
-  local at = 1
-  local mine, its = string.byte(id, at), string.byte(other, at)
-  while mine and mine == its do
-    at = at + 1
-    mine, its = string.byte(id, at), string.byte(other, at)
+  function q.read_call(id)
+    if id == p.id then return p.call end
+    local text = q.calls[id]
+    if text == nil then text = call('HGET', POOL, 'call:' .. id) end
+    return text
   end
-  if mine and its then return mine < its end
-  return its ~= nil
-end
 
--- A waiter goes into the line of its shim, of which it may become the front (see the index below).
-local function into_line(p, w, s, comes_before)
-  local function key_of(number) return struct.pack('>I8', number + 4503599627370496) end
-  local line = 'L' .. #w.shim .. ':' .. w.shim .. key_of(w.score) .. w.id
-  if s.front ~= '' and not comes_before(w.score, w.id, s.front_score, s.front) then
-    redis.call('ZADD', KEYS[4], 0, line)
-    return
+  function q.parse_waiter(id, text)
+    local _, score, charge, estimate, output, cached, output_weight, registered, reserves, length,
+      at = struct.unpack('<c1ddddddddd', text)
+    return {id = id, score = score, charge = charge, estimate = estimate, output = output,
+            cached = cached, output_weight = output_weight, registered = registered,
+            reserves = reserves, shim = sub(text, at, at + length - 1),
+            alias = sub(text, at + length)}
   end
-  if s.front ~= '' and s.state == 'L' then
-    redis.call('ZREM', KEYS[4], 'F' .. key_of(s.front_score) .. s.front)
-  end
-  s.front, s.front_score, s.changed = w.id, w.score, true
-  if s.state == 'L' then
-    redis.call('ZADD', KEYS[4], 0, line, 0, 'F' .. key_of(w.score) .. w.id)
-    p.head_known = false
-  else
-    redis.call('ZADD', KEYS[4], 0, line)
-  end
-end
 
--- The wait until admission of a call that stands at `place`. Sums are those of all waiters.
-local function predicted_wait(p, charge, estimate, output, place)
-  local count = p.waiters
-  local function ahead(sum)
-    if count == 0 then return 0 end
-    return math.min((sum - sum % count) / count * place, 1000000000)
-  end
-  local wait = p.token_wait((ahead(p.wait_charge) + math.min(charge, p.c_burst)) * 1000000,
-                            p.tokens, p.rate)
-  wait = math.max(wait, p.request_wait((math.min(place, 1000000) + 1) * 1000000, p.requests, p.rest,
-                                       p.request_rate))
-  local needed = p.inflight + ahead(p.wait_estimate) + math.min(estimate, p.k_inflight) -
-    p.k_inflight
-  if needed > 0 then
-    local released = math.min(p.released_lately, 1000000000)
-    local release_wait = 5000000
-    local most = released * 5000000
-    if needed <= (most - most % 60000000) / 60000000 then
-      local x = needed * 60000000
-      release_wait = math.min((x + -x % released) / released, 5000000)
+  -- Whether (score, id) comes before (other_score, other), by the bytes of the ids.
+  function q.comes_before(score, id, other_score, other)
+    if score ~= other_score then return score < other_score end
+    local at = 1
+    local mine, its = string.byte(id, at), string.byte(other, at)
+    while mine and mine == its do
+      at = at + 1
+      mine, its = string.byte(id, at), string.byte(other, at)
     end
-    wait = math.max(wait, release_wait)
+    if mine and its then return mine < its end
+    return its ~= nil
   end
-  if p.c_out > 0 then
-    wait = math.max(wait, p.token_wait((ahead(p.wait_output) + math.min(output, p.c_out)) * 1000000,
-                                       p.out, p.out_rate))
+
+  -- The first entry of a kind, or of a shim's line.
+  function q.first_of(prefix)
+    return call('ZRANGE', INDEX, '[' .. prefix, '(' .. prefix .. '\255', 'BYLEX', 'LIMIT', 0, 1)[1]
   end
-  return wait
+
+  function q.find_head()
+    p.head_known, p.head_id = true, nil
+    local first = q.first_of('F')
+    if not first then return end
+    local w = q.parse_waiter(sub(first, 10), q.read_call(sub(first, 10)))
+    p.head_id, p.head_shim, p.head_score = w.id, w.shim, w.score
+    p.head_charge, p.head_estimate, p.head_output = w.charge, w.estimate, w.output
+  end
+
+  -- A waiter goes into the line of its shim, of which it may become the front.
+  function q.into_line(w, s)
+    local rank = pack('>I8', w.score + MOVED) .. w.id
+    local line = 'L' .. #w.shim .. ':' .. w.shim .. rank
+    if s.front ~= '' and not q.comes_before(w.score, w.id, s.front_score, s.front) then
+      call('ZADD', INDEX, 0, line)
+      return
+    end
+    local old = 'F' .. pack('>I8', s.front_score + MOVED) .. s.front
+    if s.front ~= '' and s.state == 'L' then call('ZREM', INDEX, old) end
+    s.front, s.front_score, s.changed = w.id, w.score, true
+    if s.state == 'L' then
+      call('ZADD', INDEX, 0, line, 0, 'F' .. rank)
+      p.head_known = false
+    else
+      call('ZADD', INDEX, 0, line)
+    end
+  end
+
+  function q.out_of_line(w, s)
+    local rank = pack('>I8', w.score + MOVED) .. w.id
+    local prefix = 'L' .. #w.shim .. ':' .. w.shim
+    if s.front ~= w.id then
+      call('ZREM', INDEX, prefix .. rank)
+      return
+    end
+    call('ZREM', INDEX, prefix .. rank, 'F' .. rank)
+    local first = q.first_of(prefix)
+    s.front, s.changed = '', true
+    if first then
+      rank = sub(first, #prefix + 1)
+      s.front_score, s.front = struct.unpack('>I8', rank) - MOVED, sub(rank, 9)
+      if s.state == 'L' then call('ZADD', INDEX, 0, 'F' .. rank) end
+    end
+    if w.id == p.head_id then p.head_known = false end
+  end
+
+  -- Out of the queue; what becomes of its record and of its entry in DUE is the caller's.
+  function q.take_waiter(w, s)
+    call('ZREM', ORDER, w.id)
+    if w.reserves == 1 then q.out_of_line(w, s) end
+    p.waiters = p.waiters - 1
+    p.wait_charge = p.wait_charge - w.charge
+    p.wait_estimate = p.wait_estimate - w.estimate
+    p.wait_output = p.wait_output - w.output
+    s.waiters, s.changed = s.waiters - 1, true
+  end
+
+  -- The wait until admission of a call that stands at `place`. Sums are those of all waiters.
+  function q.predicted_wait(charge, estimate, output, place)
+    local count = p.waiters
+    local function ahead(sum)
+      if count == 0 then return 0 end
+      return min((sum - sum % count) / count * place, 1000000000)
+    end
+    local wait = p.token_wait((ahead(p.wait_charge) + min(charge, p.c_burst)) * 1000000, p.tokens,
+                              p.rate)
+    wait = max(wait, p.request_wait((min(place, 1000000) + 1) * 1000000, p.requests, p.rest,
+                                    p.request_rate))
+    local needed = p.inflight + ahead(p.wait_estimate) + min(estimate, p.k_inflight) - p.k_inflight
+    if needed > 0 then
+      local released = min(p.released_lately, 1000000000)
+      local release_wait = 5000000
+      local most = released * 5000000
+      if needed <= (most - most % 60000000) / 60000000 then
+        local x = needed * 60000000
+        release_wait = min((x + -x % released) / released, 5000000)
+      end
+      wait = max(wait, release_wait)
+    end
+    if p.c_out > 0 then
+      local output_needed = ahead(p.wait_output) + min(output, p.c_out)
+      wait = max(wait, p.token_wait(output_needed * 1000000, p.out, p.out_rate))
+    end
+    return wait
+  end
+
+  return q
 end
 
--- What most steps do not need: records of others, the queue, shims that come and go.
-local function make_more(p, parse_shim, parse_waiter, comes_before, into_line)
+-- What most steps do not need: records of others, shims that come and go, what is due.
+local function make_more(p, q, parse_shim)
   local call, pack, unpack_record = redis.call, struct.pack, struct.unpack
   local format, sub = string.format, string.sub
   local POOL, DUE, ORDER, INDEX = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
@@ -206,10 +271,10 @@ local function make_more(p, parse_shim, parse_waiter, comes_before, into_line)
   local ALIASES_MAX = 1000
   local TIMEOUTS, RELEASED = 4, 7
   local m = {}
-  -- Records that were read or made in this step: of calls as text (false: none), of shims (written
-  -- if changed) and rings of aliases. Those of the asker itself stand in p.
-  local calls, shims, rings = {}, {}, {}
-  m.calls, m.shims, m.rings = calls, shims, rings
+  -- Shims (written if changed) and rings of aliases that were read or made in this step, but those
+  -- of the asker itself, which stand in p.
+  local calls, shims, rings = q.calls, {}, {}
+  m.shims, m.rings = shims, rings
 
   m.batch = {}  -- For HSET.
   function m.put(field, value)
@@ -218,13 +283,6 @@ local function make_more(p, parse_shim, parse_waiter, comes_before, into_line)
   end
 
   local function key_of(number) return pack(KEY, number + MOVED) end
-
-  function m.read_call(id)
-    if id == p.id then return p.call end
-    local text = calls[id]
-    if text == nil then text = call('HGET', POOL, 'call:' .. id) end
-    return text
-  end
 
   -- A window that is over goes to the older ones, of which those of five minutes are kept.
   function m.close_ring(ring, older)
@@ -319,79 +377,21 @@ local function make_more(p, parse_shim, parse_waiter, comes_before, into_line)
     return (x - x % all) / all
   end
 
-  -- --- The queue -------------------------------------------------------------------------------
-  -- ORDER has all waiters by score. INDEX has, as text that sorts:
-  --   'L', a shim's name with its length before it, score, id: who of that shim's waiters reserves
-  --   'F', score, id: the first of these of each living shim; the first of all is the head
-  --   'V' or 'D', moment, name: living shims, seen then or later, and dead ones, seen then
-  --   'W', moment, name: until when is withheld what a shim that vanished may draw
+  -- --- Waiters ---------------------------------------------------------------------------------
 
-  local function line_entry(w) return 'L' .. #w.shim .. ':' .. w.shim .. key_of(w.score) .. w.id end
   local function front_entry(s) return 'F' .. key_of(s.front_score) .. s.front end
-
-  local function first_of(prefix)
-    return call('ZRANGE', INDEX, '[' .. prefix, '(' .. prefix .. '\255', 'BYLEX', 'LIMIT', 0, 1)[1]
-  end
-
-  function m.find_head()
-    p.head_known = true
-    local first = first_of('F')
-    p.head_id = nil
-    if not first then return end
-    local w = parse_waiter(sub(first, 10), m.read_call(sub(first, 10)))
-    m.set_head(w)
-  end
-
-  function m.set_head(w)
-    p.head_known = true
-    p.head_id, p.head_shim, p.head_score = w.id, w.shim, w.score
-    p.head_charge, p.head_estimate, p.head_output = w.charge, w.estimate, w.output
-  end
-
-  function m.out_of_line(w, s)
-    if s.front ~= w.id then
-      call('ZREM', INDEX, line_entry(w))
-      return
-    end
-    call('ZREM', INDEX, line_entry(w), front_entry(s))
-    local prefix = 'L' .. #w.shim .. ':' .. w.shim
-    local first = first_of(prefix)
-    s.front, s.changed = '', true
-    if first then
-      s.front_score = unpack_record(KEY, first, #prefix + 1) - MOVED
-      s.front = sub(first, #prefix + 9)
-      if s.state == 'L' then call('ZADD', INDEX, 0, front_entry(s)) end
-    end
-    if w.id == p.head_id then p.head_known = false end
-  end
-
-  function m.write_waiter(w)
-    calls[w.id] = pack(WAITER, 'W', w.score, w.charge, w.estimate, w.output, w.cached,
-                         w.output_weight, w.registered, w.reserves, #w.shim) .. w.shim .. w.alias
-  end
-
-  -- Out of the queue; what becomes of its record and of its entry in DUE is the caller's.
-  function m.take_waiter(w)
-    local s = m.shim_of(w.shim)
-    call('ZREM', ORDER, w.id)
-    if w.reserves == 1 then m.out_of_line(w, s) end
-    p.waiters = p.waiters - 1
-    p.wait_charge = p.wait_charge - w.charge
-    p.wait_estimate = p.wait_estimate - w.estimate
-    p.wait_output = p.wait_output - w.output
-    s.waiters, s.changed = s.waiters - 1, true
-  end
 
   function m.set_reserves(w, reserves)
     if w.reserves == reserves then return end
     w.reserves = reserves
-    m.write_waiter(w)
+    calls[w.id] = pack(WAITER, 'W', w.score, w.charge, w.estimate, w.output, w.cached,
+                       w.output_weight, w.registered, reserves, #w.shim) .. w.shim .. w.alias
     local s = m.shim_of(w.shim)
-    if reserves == 1 then into_line(p, w, s, comes_before) else m.out_of_line(w, s) end
+    if reserves == 1 then q.into_line(w, s) else q.out_of_line(w, s) end
   end
 
   function m.drop_waiter(w, timed_out)
-    m.take_waiter(w)
+    q.take_waiter(w, m.shim_of(w.shim))
     call('ZREM', DUE, w.id)
     calls[w.id] = false
     if timed_out then
@@ -481,7 +481,7 @@ local function make_more(p, parse_shim, parse_waiter, comes_before, into_line)
     end
     if #silent > SWEEP_MAX then
       table.sort(silent, function(left, right)
-        return comes_before(m.shim_of(left).seen, left, m.shim_of(right).seen, right)
+        return q.comes_before(m.shim_of(left).seen, left, m.shim_of(right).seen, right)
       end)
     end
     return silent
@@ -503,7 +503,7 @@ local function make_more(p, parse_shim, parse_waiter, comes_before, into_line)
 
   function m.sweep()
     for _, id in ipairs(due_in(0)) do
-      local text = m.read_call(id)
+      local text = q.read_call(id)
       local _, estimate, _, _, _, _, _, _, _, length, at = unpack_record(LEASE, text)
       local ring = m.ring_of(sub(text, at + length))
       ring[RELEASED] = ring[RELEASED] + estimate
@@ -515,7 +515,7 @@ local function make_more(p, parse_shim, parse_waiter, comes_before, into_line)
       calls[id] = false
     end
     for _, id in ipairs(due_in(WAITING)) do
-      m.drop_waiter(parse_waiter(id, m.read_call(id)), true)
+      m.drop_waiter(q.parse_waiter(id, q.read_call(id)), true)
     end
     for i, name in ipairs(silent_shims()) do
       if i > SWEEP_MAX then break end
@@ -551,7 +551,7 @@ local function make_more(p, parse_shim, parse_waiter, comes_before, into_line)
                  'LIMIT', 0, 1, 'WITHSCORES')
     if first[1] then m.due(first[2] - WAITING + p.origin) end
     for kind, later in pairs({V = SHIM_LIVES, W = 0, D = SHIM_KEPT}) do
-      local entry = first_of(kind)
+      local entry = q.first_of(kind)
       if entry then m.due(unpack_record(KEY, entry, 2) - MOVED + later) end
     end
   end
@@ -561,16 +561,16 @@ local function make_more(p, parse_shim, parse_waiter, comes_before, into_line)
     local held, waiting, past, known = {}, {}, {}, {}
     local flat = call('ZRANGE', DUE, 0, '(' .. format('%.0f', WAITING), 'BYSCORE', 'WITHSCORES')
     for i = 1, #flat, 2 do
-      local text = m.read_call(flat[i])
+      local text = q.read_call(flat[i])
       local _, estimate, _, _, _, _, _, since, _, length, at = unpack_record(LEASE, text)
       held[#held + 1] = {flat[i], sub(text, at, at + length - 1), sub(text, at + length), estimate,
                          now - since, math.max(flat[i + 1] + p.origin - now, 0)}
     end
     for i, id in ipairs(call('ZRANGE', ORDER, 0, -2)) do
-      local w = parse_waiter(id, m.read_call(id))
+      local w = q.parse_waiter(id, q.read_call(id))
       local place = id == p.head_id and 0 or math.max(i - 1, 1)
       waiting[i] = {id, w.shim, w.alias, w.estimate, w.charge, now - w.registered,
-                    p.predicted_wait(p, w.charge, w.estimate, w.output, place)}
+                    q.predicted_wait(w.charge, w.estimate, w.output, place)}
     end
     flat = call('HGETALL', POOL)
     local fields = {}
@@ -817,10 +817,11 @@ local p = {
   head_score = head_score, head_charge = head_charge, head_estimate = head_estimate,
   head_output = head_output,
 }
-local more
+local q, more
 local function need_more()
   if not more then
-    more = make_more(p, parse_shim, parse_waiter, comes_before, into_line)
+    q = q or make_queue(p)
+    more = make_more(p, q, parse_shim)
   end
   return more
 end
@@ -830,7 +831,7 @@ if not looking then
   -- A head that could go for 2 s and did not ask loses its reservation, not its place.
   if turn_id and turn_at ~= NEVER and turn_at + LAPSE_AFTER <= now then
     need_more()
-    more.set_reserves(parse_waiter(turn_id, more.read_call(turn_id)), 0)
+    more.set_reserves(q.parse_waiter(turn_id, q.read_call(turn_id)), 0)
   end
   if now >= next_sweep then need_more().sweep() end
 end
@@ -859,7 +860,7 @@ if op == 'acquire' then
     need_more().seen(shim, s)
   end
   if told_id == id then told_at, told_id, told_shim = NEVER, nil, nil end
-  if more and more.calls[id] ~= nil then call_record = more.calls[id] end
+  if q and q.calls[id] ~= nil then call_record = q.calls[id] end
   local kind = call_record and sub(call_record, 1, 1)
   if kind == 'E' then
     local _, until_at = unpack_record(TOMB, call_record)
@@ -874,10 +875,10 @@ if op == 'acquire' then
     -- Where it stands: a waiter keeps what its first ask said; a new one gets its score.
     local w, score, registered
     local was_waiting = kind == 'W'
+    if not q and p.waiters > 0 then q = make_queue(p) end
     if was_waiting then
-      need_more()
-      w = parse_waiter(id, call_record)
-      more.set_reserves(w, 1)
+      w = q.parse_waiter(id, call_record)
+      if w.reserves ~= 1 then need_more().set_reserves(w, 1) end
       charge, estimate, output, cached = w.charge, w.estimate, w.output, w.cached
       output_weight, score, registered = w.output_weight, w.score, w.registered
     else
@@ -885,10 +886,10 @@ if op == 'acquire' then
       local refill = (size - size % r_tok) / r_tok
       score, registered = now - since - min(refill, HEAD_START_OF_SIZE) - head_start, now
     end
-    if not p.head_known then more.find_head() end
+    if not p.head_known then q.find_head() end
     local head_id = p.head_id
     local behind = head_id and head_id ~= id and
-      not comes_before(score, id, p.head_score, head_id)
+      not q.comes_before(score, id, p.head_score, head_id)
 
     -- The checks, in order; the first that fails names the denial. The clamps are for the head.
     if p.withheld ~= withheld then
@@ -919,6 +920,7 @@ if op == 'acquire' then
     end
 
     local enqueued = axis and not was_waiting and hold_left > 0
+    if axis and not q then q = make_queue(p) end
     local ring
     if enqueued or not axis then
       local name = was_waiting and w.alias or alias
@@ -935,12 +937,13 @@ if op == 'acquire' then
       amount, amount_requests, amount_out = charge * MICRO, MICRO, output * MICRO
       local owner, owner_shim, ring_alias = s, shim, alias
       if was_waiting then
-        owner, owner_shim, ring_alias = more.shim_of(w.shim), w.shim, w.alias
-        more.take_waiter(w)
+        owner_shim, ring_alias = w.shim, w.alias
+        if owner_shim ~= shim then owner = need_more().shim_of(owner_shim) end
+        q.take_waiter(w, owner)
       end
       p.id, p.call = id, pack(LEASE, 'L', estimate, charge, output, cached, output_weight, 0, now,
                               ttl, #owner_shim) .. owner_shim .. ring_alias
-      call('ZADD', DUE, format('%.0f', now + ttl - origin), id)
+      call('ZADD', DUE, now + ttl - origin, id)
       if now + ttl < p.next_sweep then p.next_sweep = now + ttl end
       p.leases, p.inflight = p.leases + 1, p.inflight + estimate
       owner.leases, owner.changed = owner.leases + 1, true
@@ -953,7 +956,7 @@ if op == 'acquire' then
     else
       status = 'denied'
       if was_waiting or enqueued then
-        call('ZADD', DUE, format('%.0f', WAITING + now + hold_left - origin), id)
+        call('ZADD', DUE, WAITING + now + hold_left - origin, id)
         if now + hold_left < p.next_sweep then p.next_sweep = now + hold_left end
       end
       if enqueued then
@@ -967,7 +970,7 @@ if op == 'acquire' then
         p.wait_estimate = p.wait_estimate + estimate
         p.wait_output = p.wait_output + output
         s.waiters = s.waiters + 1
-        into_line(p, w, s, comes_before)
+        q.into_line(w, s)
         p.head_known = true
         if not behind then
           p.head_id, p.head_shim, p.head_score = id, shim, score
@@ -977,7 +980,7 @@ if op == 'acquire' then
       end
       local place = 0
       if behind or enqueued then
-        if not was_waiting then call('ZADD', ORDER, format('%.0f', score), id) end
+        if not was_waiting then call('ZADD', ORDER, score, id) end
         if behind then place = max(call('ZRANK', ORDER, id), 1) end
         if not was_waiting and not enqueued then call('ZREM', ORDER, id) end
       end
@@ -985,7 +988,7 @@ if op == 'acquire' then
       p.tokens, p.requests = tokens, requests
       p.rest, p.out, p.rate, p.request_rate, p.out_rate = rest, out, rate, request_rate, out_rate
       p.token_wait, p.request_wait = token_wait, request_wait
-      local wait, pause = predicted_wait(p, charge, estimate, output, place), 0
+      local wait, pause = q.predicted_wait(charge, estimate, output, place), 0
       if axis == 'paused' then
         -- Until the next call may pass: the head's probe, for others the one after it.
         local probe = behind and probe_at <= now and now + PROBE_EVERY or probe_at
@@ -1004,7 +1007,7 @@ if op == 'acquire' then
   answer[7] = p.shim_count
 
 elseif op == 'settle' or op == 'overload' then
-  if more and more.calls[id] ~= nil then call_record = more.calls[id] end
+  if q and q.calls[id] ~= nil then call_record = q.calls[id] end
   local done = call_record and sub(call_record, 1, 1) == 'L'
   if done then
     local _, held, drawn, drawn_out, w_cached, w_output, rebuilt, _, ttl, length, at =
@@ -1012,7 +1015,7 @@ elseif op == 'settle' or op == 'overload' then
     local owner, name = sub(call_record, at, at + length - 1), sub(call_record, at + length)
     p.leases, p.inflight = p.leases - 1, p.inflight - held
     p.id, p.call = id, pack(TOMB, 'E', now + 2 * ttl)
-    call('ZADD', DUE, format('%.0f', ENDED + now + 2 * ttl - origin), id)
+    call('ZADD', DUE, ENDED + now + 2 * ttl - origin, id)
     endings = endings + 1
     if endings >= 50 then
       endings = 0
@@ -1068,11 +1071,11 @@ elseif op == 'settle' or op == 'overload' then
   answer = {status, version, kappa, epoch, '', done and 1 or 0}
 
 elseif op == 'leave' then
-  if more and more.calls[id] ~= nil then call_record = more.calls[id] end
+  if q and q.calls[id] ~= nil then call_record = q.calls[id] end
   local done = call_record and sub(call_record, 1, 1) == 'W'
   if done then
-    local w = parse_waiter(id, call_record)
     need_more()
+    local w = q.parse_waiter(id, call_record)
     more.seen(w.shim, more.shim_of(w.shim))
     more.drop_waiter(w, by == 'timed_out')
   end
@@ -1083,10 +1086,10 @@ elseif op == 'renew' then
   local s = more.shim_of(shim)
   more.seen(shim, s)
   local records = fields[1] and call('HMGET', POOL, unpack(fields))
-  local deadline = format('%.0f', now + ttl - origin)
+  local deadline = now + ttl - origin
   local deadlines = {}
   for i, lease in ipairs(renewed) do
-    local record = more.calls[lease.id]
+    local record = q.calls[lease.id]
     if record == nil then record = records[i] end
     local kind = record and sub(record, 1, 1)
     if kind == 'E' then
@@ -1100,13 +1103,16 @@ elseif op == 'renew' then
         local _, estimate, charge, output, cached, output_weight, rebuilt, since, old, length, at =
           unpack_record(LEASE, record)
         if old ~= ttl then
-          more.calls[lease.id] = pack(LEASE, 'L', estimate, charge, output, cached, output_weight,
+          q.calls[lease.id] = pack(LEASE, 'L', estimate, charge, output, cached, output_weight,
                                    rebuilt, since, ttl, length) .. sub(record, at)
         end
       else
         -- Its owner knows better: the store lost the admission, and maybe still has the waiter.
-        if kind == 'W' then more.take_waiter(parse_waiter(lease.id, record)) end
-        more.calls[lease.id] = pack(LEASE, 'L', lease.estimate, lease.charge, lease.output,
+        if kind == 'W' then
+          local w = q.parse_waiter(lease.id, record)
+          q.take_waiter(w, more.shim_of(w.shim))
+        end
+        q.calls[lease.id] = pack(LEASE, 'L', lease.estimate, lease.charge, lease.output,
                                     lease.cached, lease.output_weight, 1, now, ttl, #shim) ..
           shim .. lease.alias
         p.leases, p.inflight = p.leases + 1, p.inflight + lease.estimate
@@ -1165,7 +1171,7 @@ elseif looking then
   p.c_burst, p.k_inflight, p.c_out = c_burst, k_inflight, c_out
   p.tokens, p.requests = tokens, requests
   p.rest, p.out, p.rate, p.request_rate, p.out_rate = rest, out, rate, request_rate, out_rate
-  p.token_wait, p.request_wait, p.predicted_wait = token_wait, request_wait, predicted_wait
+  p.token_wait, p.request_wait = token_wait, request_wait
   local held, waiting, windows, past, known = need_more().list(now)
   return {status, version, kappa, epoch, '', answer[6], tokens, requests, out, inflight,
           max(paused_until - now, 0), held, waiting, windows, past, known}
@@ -1184,7 +1190,7 @@ if c_out > 0 and amount_out ~= 0 then
   out = max(min(out - amount_out, c_out * MICRO), -DEBT_MAX)
 end
 
-if not p.head_known then more.find_head() end
+if not p.head_known then q.find_head() end
 local head_id = p.head_id
 local head_names = ''
 if not head_id then
@@ -1236,34 +1242,34 @@ local state = pack(STATE, mark, version, epoch, origin, offset, now, tokens, req
   p.past_admitted, p.released_lately, turn_at, told_at, head_score, head_charge, head_estimate,
   head_output, id_length, shim_length, told_length) .. pack(RING, window[1], window[2], window[3],
   window[4], window[5], window[6], window[7], window[8]) .. head_names
-local function shim_text(s)
-  return pack(SHIM, s.state, s.withheld, s.withheld_until, s.leases, s.waiters, s.seen, s.entry,
-              s.window, s.admitted, s.past, s.front_score, #s.front) .. s.front .. s.older
-end
-local function ring_text(ring)
-  return pack(RING, ring[1], ring[2], ring[3], ring[4], ring[5], ring[6], ring[7], ring[8])
-end
-if p.s and p.ring and p.call and not more then
-  call('HSET', POOL, 'state', state, 'call:' .. p.id, p.call, 'shim:' .. p.shim, shim_text(p.s),
-       'alias:' .. p.alias, ring_text(p.ring))
+local s, ring = p.s, p.ring
+if s and ring and p.call and not more then
+  call('HSET', POOL, 'state', state, 'call:' .. p.id, p.call,
+       'shim:' .. p.shim, pack(SHIM, s.state, s.withheld, s.withheld_until, s.leases, s.waiters,
+                               s.seen, s.entry, s.window, s.admitted, s.past, s.front_score,
+                               #s.front) .. s.front .. s.older,
+       'alias:' .. p.alias, pack(RING, unpack(ring, 1, 8)))
 else
   need_more()
   local put = more.put
   put('state', state)
   if p.call then put('call:' .. p.id, p.call) end
-  if p.s and p.s.changed then more.shims[p.shim] = p.s end
-  if p.ring then put('alias:' .. p.alias, ring_text(p.ring)) end
-  for name, s in pairs(more.shims) do
-    if s.changed then
-      if s.state == 'F' and s.leases == 0 and s.waiters == 0 then
-        call('HDEL', POOL, 'shim:' .. name)
-      else
-        put('shim:' .. name, shim_text(s))
-      end
+  if s and s.changed then more.shims[p.shim] = s end
+  if ring then more.rings[p.alias] = ring end
+  for name, other in pairs(more.shims) do
+    if other.changed and other.state == 'F' and other.leases == 0 and other.waiters == 0 then
+      call('HDEL', POOL, 'shim:' .. name)
+    elseif other.changed then
+      put('shim:' .. name, pack(SHIM, other.state, other.withheld, other.withheld_until,
+                                other.leases, other.waiters, other.seen, other.entry,
+                                other.window, other.admitted, other.past, other.front_score,
+                                #other.front) .. other.front .. other.older)
     end
   end
-  for name, ring in pairs(more.rings) do put('alias:' .. name, ring_text(ring)) end
-  for name, record in pairs(more.calls) do
+  for name, other in pairs(more.rings) do
+    put('alias:' .. name, pack(RING, unpack(other, 1, 8)))
+  end
+  for name, record in pairs(q.calls) do
     if name ~= p.id then
       if record then put('call:' .. name, record) else call('HDEL', POOL, 'call:' .. name) end
     end
