@@ -4,8 +4,10 @@
 #include <openssl/x509_vfy.h>
 #include <unistd.h>
 
+#include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/ssl/context.hpp>
 #include <boost/asio/ssl/stream.hpp>
+#include <boost/asio/write.hpp>
 #include <filesystem>
 #include <fstream>
 
