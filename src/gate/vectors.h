@@ -21,10 +21,6 @@ namespace hg::gate::vectors {
 
 namespace json = boost::json;
 
-inline std::filesystem::path vectors_dir() {
-  return std::filesystem::path(HG_SOURCE_DIR) / "tests" / "vectors";
-}
-
 inline std::int64_t number(const json::object& from, const char* name, std::int64_t otherwise) {
   const json::value* value = from.if_contains(name);
   return value == nullptr ? otherwise : value->to_number<std::int64_t>();
@@ -292,10 +288,10 @@ inline std::string pretty(const json::object& file, const std::vector<json::obje
   return out.str();
 }
 
-// The files, in order.
-inline std::vector<std::filesystem::path> files() {
+// The files, in order; `source_dir` is the root of the source tree.
+inline std::vector<std::filesystem::path> files(const std::filesystem::path& source_dir) {
   std::vector<std::filesystem::path> found;
-  for (const auto& entry : std::filesystem::directory_iterator(vectors_dir())) {
+  for (const auto& entry : std::filesystem::directory_iterator(source_dir / "tests" / "vectors")) {
     if (entry.path().extension() == ".json") found.push_back(entry.path());
   }
   std::ranges::sort(found);

@@ -12,7 +12,7 @@ namespace {
 TEST(VectorsTest, EveryRecordedDecisionIsMadeAgain) {
   const bool recording = std::getenv("HG_RECORD_VECTORS") != nullptr;
   int played = 0;
-  for (const std::filesystem::path& path : files()) {
+  for (const std::filesystem::path& path : files(HG_SOURCE_DIR)) {
     ++played;
     const json::object file = read_file(path);
     const Beginning begin(file);

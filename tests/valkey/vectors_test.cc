@@ -29,7 +29,7 @@ TEST_P(ScriptVectorsTest, EveryRecordedDecisionIsMadeAgain) {
   ASSERT_TRUE(server.has_value()) << server.error().detail;
   Connection connection((*server)->socket_path());
   int played = 0;
-  for (const std::filesystem::path& path : gate::vectors::files()) {
+  for (const std::filesystem::path& path : gate::vectors::files(HG_SOURCE_DIR)) {
     ++played;
     const json::object file = gate::vectors::read_file(path);
     const gate::vectors::Beginning begin(file);
