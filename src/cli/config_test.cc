@@ -109,6 +109,8 @@ TEST(ConfigTest, AnErrorNamesFileLineAndWhatIsAllowed) {
        "[pool.a]\npriorities = { x = \"16s\" }",
        {":2:", "0s to 15s"}},
       {"broken TOML", "listen = \n", {"headgate.toml:1: not TOML"}},
+      {"a table's head without a name", "[=pool]", {"headgate.toml:1: not TOML"}},
+      {"a letter that is none of a bare name", "[pool.\u012a]", {"headgate.toml:1: not TOML"}},
   };
   for (const Row& row : rows) {
     for (const char* part : row.says) {
