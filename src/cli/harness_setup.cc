@@ -121,7 +121,8 @@ Variables harness_variables(const wire::HarnessProfile& harness, const std::stri
                             const Lookup& lookup) {
   Variables variables;
   for (const auto& setting : harness.environment) {
-    if (setting.only_if_unset && lookup(setting.name)) continue;
+    const bool is_set = lookup(setting.name).has_value();
+    if (is_set ? setting.only_if_unset : setting.only_if_set) continue;
     const bool left_alone = std::any_of(
         setting.unless.begin(), setting.unless.end(),
         [&](const std::string& name) { return lookup(name).has_value(); });

@@ -29,7 +29,8 @@ wire::HarnessProfile profile() {
   harness.environment = {{"BASE", "{url}/v1", false, {}},
                          {"KEY", "{key}", false, {}},
                          {"UPDATES", "off", true, {}},
-                         {"MODE", "plain", false, {"LOGIN", "TOKEN"}}};
+                         {"MODE", "plain", false, {"LOGIN", "TOKEN"}},
+                         {"FOR_ALL_MODELS", "{url}/v1", false, {}, true}};
   return harness;
 }
 
@@ -61,6 +62,14 @@ TEST(HarnessSetupTest, WhatTheUserSetStaysWhereTheProfileSaysSo) {
   EXPECT_THAT(set, Not(Contains(Pair("UPDATES", ::testing::_))));
   EXPECT_THAT(set, Not(Contains(Pair("MODE", ::testing::_))));
   EXPECT_THAT(set, Contains(Pair("no_proxy", "a,127.0.0.1,localhost,::1")));
+}
+
+TEST(HarnessSetupTest, WhatOnlySomeUsersSetIsReplacedAndNeverAdded) {
+  const Variables without = harness_variables(profile(), "http://x", variables_of({}));
+  EXPECT_THAT(without, Not(Contains(Pair("FOR_ALL_MODELS", ::testing::_))));
+  const Variables with = harness_variables(
+      profile(), "http://x", variables_of({{"FOR_ALL_MODELS", "https://llm.corp.example"}}));
+  EXPECT_THAT(with, Contains(Pair("FOR_ALL_MODELS", "http://x/v1")));
 }
 
 TEST(HarnessSetupTest, FilesArePrivateAndNamedByTheirVariable) {

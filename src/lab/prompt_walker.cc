@@ -91,8 +91,14 @@ OfferedTool tool_of(std::string_view name, const json::object* schema) {
     for (const auto& member : *properties) {
       tool.properties.emplace_back(member.key());
       const json::object* property = member.value().if_object();
-      if (property != nullptr && text_of(*property, "type") == "array") {
+      if (property == nullptr) continue;
+      if (text_of(*property, "type") == "array") {
         tool.lists.push_back(list_input(member.key(), *property));
+      }
+      const json::array* choices = array_in(*property, "enum");
+      if (choices != nullptr && !choices->empty() && choices->front().is_string()) {
+        tool.choices.push_back(
+            {std::string(member.key()), std::string(choices->front().get_string())});
       }
     }
   }
@@ -164,15 +170,17 @@ void PromptWalker::object(const json::object& object) {
 }
 
 // "Primary working directory: /path" (Claude Code), "Working directory: /path" (OpenCode),
-// "<cwd>/path</cwd>" (Codex), "directory: /path" or a list of them (Gemini and Qwen CLI).
+// "<cwd>/path</cwd>" (Codex), "directory: /path" or a list of them (Gemini and Qwen CLI), "working
+// directory is: /path" (OpenHands, in a tool's description: escaped).
 void PromptWalker::find_directory(std::string_view text) {
   for (const std::string_view label :
-       {"orking directory: ", "<cwd>", "orkspace Directories:**\n  - ", "orking in the directory: ",
-        "orking in directory: ", "orking Directory (", "irectory: ", "\"cwd\": \"", "CWD: "}) {
+       {"orking directory: ", "<cwd>", "orkspace Directories:**\n  - ",
+        "orking in the directory: ", "orking in directory: ", "orking Directory (",
+        "orking directory is: ", "irectory: ", "\"cwd\": \"", "CWD: "}) {
     const std::size_t at = text.find(label);
     if (at == std::string_view::npos) continue;
     const std::string_view rest = text.substr(at + label.size());
-    const std::string_view path = trim(rest.substr(0, rest.find_first_of("\r\n<)\"`")));
+    const std::string_view path = trim(rest.substr(0, rest.find_first_of("\r\n<)\"`\\")));
     if (!path.starts_with('/')) continue;
     view_.working_directory = path;
     return;

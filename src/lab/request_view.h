@@ -34,14 +34,21 @@ struct ListInput {
   std::vector<std::string> fields;
 };
 
+// An input that takes one of a few words, and the first of them.
+struct ChoiceInput {
+  std::string name;
+  std::string first;
+};
+
 // A tool that the agent offers to the model.
 struct OfferedTool {
   std::string name;
   std::vector<std::string> properties;  // Names of its inputs.
   std::vector<std::string> required;
-  std::vector<ListInput> lists = {};  // Of the properties: those that are arrays.
-  bool freeform = false;              // Responses: takes text instead of JSON.
-  std::string space = {};             // Responses: the namespace that it stands in; "" for none.
+  std::vector<ListInput> lists = {};      // Of the properties: those that are arrays.
+  std::vector<ChoiceInput> choices = {};  // Of the properties: those with an enum of texts.
+  bool freeform = false;                  // Responses: takes text instead of JSON.
+  std::string space = {};  // Responses: the namespace that it stands in; "" for none.
 };
 
 struct RequestView {

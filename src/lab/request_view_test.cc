@@ -43,7 +43,9 @@ TEST(RequestViewTest, ReadsWhatAChatRequestAsksFor) {
   const Result<RequestView> view = view_request(Api::openai_chat, R"({
     "model":"gpt-6","stream":true,"stream_options":{"include_usage":true},"max_completion_tokens":9,
     "tools":[{"type":"function","function":{"name":"edit","parameters":{"type":"object",
-              "properties":{"filePath":{}},"required":["filePath"]}}}],
+              "description":"Your current working directory is: /tmp/w\nWhen exploring",
+              "properties":{"filePath":{},"risk":{"type":"string","enum":["LOW","HIGH"]},
+                            "size":{"enum":[1,2]}},"required":["filePath"]}}}],
     "messages":[{"role":"system","content":"abcdefgh"},{"role":"user","content":"hi"},
       {"role":"assistant","content":null,"tool_calls":[{"id":"c","type":"function",
          "function":{"name":"edit","arguments":"{}"}}]},
@@ -53,6 +55,10 @@ TEST(RequestViewTest, ReadsWhatAChatRequestAsksFor) {
   EXPECT_TRUE(view->include_usage);
   EXPECT_EQ(view->max_output, 9);
   EXPECT_EQ(view->tools.at(0).name, "edit");
+  ASSERT_EQ(view->tools[0].choices.size(), 1U);  // Those of numbers are nothing to write.
+  EXPECT_EQ(view->tools[0].choices[0].name, "risk");
+  EXPECT_EQ(view->tools[0].choices[0].first, "LOW");
+  EXPECT_EQ(view->working_directory, "/tmp/w");
   EXPECT_EQ(view->assistant_turns, 1);
   EXPECT_EQ(view->last_tool_result, "ok");
   EXPECT_FALSE(view->cache_marked);

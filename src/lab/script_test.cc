@@ -140,6 +140,10 @@ TEST(ScriptTest, TheSameTaskIsPlayedWithWhateverIsOffered) {
   cline_run.lists = {{"commands", {}}};
   OfferedTool old_codex = {"shell", {"command", "workdir"}, {"command"}};
   old_codex.lists = {{"command", {}}};
+  OfferedTool openhands = {"file_editor",
+                           {"command", "path", "old_str", "new_str", "security_risk"},
+                           {"command", "path", "security_risk"}};
+  openhands.choices = {{"command", "view"}, {"security_risk", "LOW"}};
   const OfferedTool none = {"other", {}, {}};
   const Row rows[] = {
       {"Gemini CLI",
@@ -153,12 +157,15 @@ TEST(ScriptTest, TheSameTaskIsPlayedWithWhateverIsOffered) {
        {"editor", {"path", "old_text", "new_text"}, {"path"}},
        R"({"files":[{"path":"/job/notes.txt"}]})",
        R"({"path":"/job/notes.txt","old_text":"colour = red","new_text":"colour = green"})"},
-      {"OpenHands",
-       {"file_editor", {"command", "path", "old_str", "new_str"}, {"command"}},
-       none,
-       R"({"command":"view","path":"/job/notes.txt"})",
+      {"OpenHands", openhands, none,
+       R"({"command":"view","path":"/job/notes.txt","security_risk":"LOW"})",
        R"({"command":"str_replace","path":"/job/notes.txt","old_str":"colour = red",)"
-       R"("new_str":"colour = green"})"},
+       R"("new_str":"colour = green","security_risk":"LOW"})"},
+      {"Goose",
+       {"shell", {"command", "timeout_secs"}, {"command"}},
+       {"edit", {"path", "before", "after"}, {"path", "before", "after"}},
+       R"({"command":"cat '/job/notes.txt'"})",
+       R"({"path":"/job/notes.txt","before":"colour = red","after":"colour = green"})"},
       {"Codex with a plain shell",
        {"exec_command", {"cmd", "workdir"}, {"cmd"}},
        none,

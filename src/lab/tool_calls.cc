@@ -58,12 +58,13 @@ constexpr std::array<Kind, 5> kKinds = {
 
 struct Input {
   std::string_view word;
-  std::array<std::string_view, 7> names;
+  std::array<std::string_view, 8> names;
 };
 constexpr std::array<Input, 6> kInputs = {{
     {"path", {"file_path", "filePath", "absolute_path", "path", "filename", "file", "files"}},
-    {"old", {"old_string", "oldString", "old_str", "old_text", "search", "old", "find"}},
-    {"new", {"new_string", "newString", "new_str", "new_text", "replace", "new", "replacement"}},
+    {"old", {"old_string", "oldString", "old_str", "old_text", "search", "old", "find", "before"}},
+    {"new",
+     {"new_string", "newString", "new_str", "new_text", "replace", "new", "replacement", "after"}},
     {"content", {"content", "contents", "file_text", "text", "body", "data", "value"}},
     {"command", {"command", "cmd", "script", "commands", "code", "bash_command", "input"}},
     {"result", {"result", "message", "summary", "answer", "output", "text", "reason"}},
@@ -91,6 +92,13 @@ const OfferedTool* offered(const std::vector<OfferedTool>& tools, const Names& n
     if (found != tools.end()) return &*found;
   }
   return nullptr;
+}
+
+// What fills an input that the script says nothing of: one of its own words, or any text.
+std::string filler(const OfferedTool& tool, std::string_view name) {
+  const auto found = std::ranges::find(tool.choices, name,
+                                       [](const ChoiceInput& one) { return one.name; });
+  return found != tool.choices.end() ? found->first : "A scripted step";
 }
 
 const ListInput* list_named(const OfferedTool& tool, std::string_view name) {
@@ -143,7 +151,9 @@ json::object inputs_for(std::string_view kind, const json::object& generic,
   put_editor_command(kind, tool, input);
   // Descriptions, instructions: many tools want to be told what they are used for.
   for (const std::string& name : tool.required) {
-    if (!input.contains(name) && list_named(tool, name) == nullptr) input[name] = "A scripted step";
+    if (!input.contains(name) && list_named(tool, name) == nullptr) {
+      input[name] = filler(tool, name);
+    }
   }
   return input;
 }

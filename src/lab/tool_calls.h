@@ -2,8 +2,8 @@
 // agent offers, whatever it calls that tool and its inputs.
 //
 // It knows the tools of Claude Code 2.1, OpenCode 1.18, Codex 0.171, Gemini CLI 0.61, Qwen Code
-// 0.24, Cline 3.0, mini-swe-agent, SWE-agent and OpenHands, as their requests list them. Where an
-// agent has a shell and nothing else, the step becomes a command. Pure; any thread.
+// 0.24, Cline 3.0, Goose 1.37, mini-swe-agent, SWE-agent and OpenHands 1.16, as their requests list
+// them. Where an agent has a shell and nothing else, the step becomes a command. Pure; any thread.
 #pragma once
 #include <boost/json/object.hpp>
 #include <optional>

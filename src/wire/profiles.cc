@@ -178,6 +178,7 @@ void read_harness(TomlTable& table, HarnessProfile& profile) {
     row.text("name", setting.name);
     row.text("value", setting.value);
     row.flag("only_if_unset", setting.only_if_unset);
+    row.flag("only_if_set", setting.only_if_set);
     row.texts("unless", setting.unless);
     if (setting.name.empty()) row.complain("a [[set]] needs the \"name\" of a variable");
     row.evidence();

@@ -109,6 +109,7 @@ struct HarnessProfile {
     std::string value;
     bool only_if_unset = false;
     std::vector<std::string> unless;  // Left alone when any of these variables is set.
+    bool only_if_set = false;         // Replaces the user's value and is never added.
   };
   std::vector<Setting> environment;
   // Put between the program's name and the user's own words, so that those win.

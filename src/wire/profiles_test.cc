@@ -238,6 +238,14 @@ TEST(ProfilesTest, ProgramsThatReadNoVariableGetArgumentsOrAFile) {
   ASSERT_EQ(profiles.harness("cline")->files.size(), 1U);
 }
 
+// OpenHands' LLM_BASE_URL is for every model: with a /v1 it breaks those of Anthropic.
+TEST(ProfilesTest, ASettingForEveryModelIsNotAdded) {
+  const HarnessProfile& openhands = *Profiles::built_in().harness("openhands");
+  for (const auto& setting : openhands.environment) {
+    EXPECT_EQ(setting.only_if_set, setting.name == "LLM_BASE_URL") << setting.name;
+  }
+}
+
 TEST(ProfilesTest, ASettingOfTheSameNameReplacesTheBuiltInOne) {
   const Profiles profiles = with(
       "harness = \"claude-code\"\n[[set]]\nname = \"ANTHROPIC_BASE_URL\"\nvalue = \"{url}/x\"\n");

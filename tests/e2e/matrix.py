@@ -34,7 +34,6 @@ CELL_SECONDS = 560  # Of a cell as a whole; the program itself has less.
 # Cells that mostly sleep overlap as far as memory goes; the others share the processors.
 SLEEPERS = 16
 WORKERS = 3
-NOT_HERE = {"openhands": ("OpenHands", "needs Python 3.12 or newer; Debian 12 has 3.11")}
 
 progress_lock = threading.Lock()
 
@@ -170,8 +169,9 @@ def main():
     keys = [key for key in options.columns.split(",") if key]
     chosen_columns = [column for column in columns.COLUMNS if not keys or column.key in keys]
     absent = [(row.title, row.missing()) for row in chosen if row.missing()]
-    if not wanted and not options.quick:
-        absent += NOT_HERE.values()
+    if not options.quick:
+        absent += [why for key, why in rows.NOT_HERE.items()
+                   if not wanted or any(key.startswith(one) for one in wanted)]
     chosen = [row for row in chosen if not row.missing()]
     if not chosen:
         print("skipped: none of these programs is installed")

@@ -63,9 +63,12 @@ class Row:
     direct_words: typing.Callable = lambda url, words: words
     limits: dict = dataclasses.field(default_factory=dict)  # Column -> what it cannot do by itself.
     quick: str = ""                           # The column that `make test` plays; "": none.
+    needs: str = ""                           # What its installation asks of the machine.
 
     def missing(self):
-        return "" if self.program.exists() else "not installed: tools/setup harness installs it"
+        if self.program.exists():
+            return ""
+        return f"not installed: tools/setup harness installs it{self.needs and ' ' + self.needs}"
 
 
 def openai_variables(url):
@@ -159,6 +162,20 @@ def cline_login(place, url):
     place.run("cline", "auth", "-p", "openai-compatible", "-k", KEY, "-m", MODEL, "-b", f"{url}/v1")
 
 
+# ---- Goose --------------------------------------------------------------------------------------
+
+def goose_words(place):
+    return ["goose", "run", "--no-session", "--no-profile", "--with-builtin", "developer", "-t",
+            TASK]
+
+
+def goose_variables(place):
+    # Names of sessions are asked for by a call of their own, beside the first one.
+    place.environment.update({"GOOSE_PROVIDER": "openai", "GOOSE_MODEL": MODEL,
+                              "GOOSE_MODE": "auto", "GOOSE_DISABLE_KEYRING": "true",
+                              "GOOSE_DISABLE_SESSION_NAMING": "true"})
+
+
 # ---- Python agents -----------------------------------------------------------------------------
 
 def mini_words(*options):
@@ -189,6 +206,17 @@ def aider_words(place):
             "--no-show-model-warnings", "--no-show-release-notes", "--analytics-disable",
             "--map-tokens", "0", "--no-detect-urls", "--no-gitignore", "--message",
             "Change the colour red to green in the notes."]
+
+
+def openhands_variables(place):
+    place.environment.update({
+        "PATH": f"{PYTHONS / 'openhands' / 'bin'}:{place.environment['PATH']}",
+        "LLM_API_KEY": KEY, "LLM_MODEL": f"openai/{MODEL}",
+        "LITELLM_LOCAL_MODEL_COST_MAP": "True"})
+
+
+def openhands_words(place):
+    return ["openhands", "--headless", "--override-with-envs", "-t", TASK]
 
 
 # ---- SDKs --------------------------------------------------------------------------------------
@@ -251,21 +279,34 @@ ROWS = [
         limits={"cut": "it ends with an error when a stream breaks, without a retry"}),
     Row("qwen", "Qwen Code 0.24.4", BIN / "qwen",
         lambda place: ["qwen", "-y", "-p", TASK],
-        direct=openai_variables,
+        direct=openai_variables, quick="529",
         direct_words=lambda url, words: [words[0], "--auth-type", "openai", *words[1:]]),
     Row("cline", "Cline 3.0.65", BIN / "cline",
         lambda place: ["cline", "-P", "openai-compatible", "-m", MODEL, TASK],
-        direct=openai_variables,
+        direct=openai_variables, quick="429-bare",
         limits={"cut": "it gives up when a stream breaks, without a retry"}),
+    Row("goose", "Goose 1.37.0", BIN / "goose", goose_words, goose_variables,
+        direct=lambda url: {"OPENAI_HOST": url}, quick="stream",
+        limits={"cut": "it ends its turn when a stream breaks, without a retry"}),
     Row("mini", "mini-swe-agent 2.4.6", PYTHONS / "mini" / "bin" / "mini", mini_words(),
-        mini_variables, direct=openai_variables),
+        mini_variables, direct=openai_variables, quick="503"),
     Row("mini-text", "mini-swe-agent, text mode", PYTHONS / "mini" / "bin" / "mini",
         mini_words("-c", "mini_textbased.yaml", "--model-class", "litellm_textbased"),
         mini_variables, direct=openai_variables),
     Row("aider", "Aider 0.86.2", PYTHONS / "aider" / "bin" / "aider", aider_words,
-        aider_repository, direct=openai_variables),
+        aider_repository, direct=openai_variables, quick="stream"),
+    Row("openhands", "OpenHands 1.16.0", PYTHONS / "openhands" / "bin" / "openhands",
+        openhands_words, openhands_variables, direct=openai_variables, quick="429-bare",
+        needs="where there is a Python 3.12, on PATH or among pyenv's"),
     *sdk_rows(),
 ]
+
+# Programs that Headgate has a profile of and no registry has.
+NOT_HERE = {
+    "swe-agent": ("SWE-agent", "in no registry: PyPI has its first upload of 2024, which has no "
+                               "program to start; the npm registry has none"),
+    "crush": ("Crush", "its npm package holds no program and downloads one at installation"),
+}
 
 
 def base_environment(directory):
