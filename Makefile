@@ -114,7 +114,7 @@ soak: ## the tests that take many minutes: fairness over real sockets, long runs
 	  cd .. && tools/test-summary build/soak.xml --ctest-status $$status
 
 harness: ## every agent program against every way a provider fails (half an hour): one table
-	@tools/setup harness
+	@tools/setup test
 	@$(call configure,release -DHG_TESTS=ON)
 	@ninja -C build -j$(JOBS)
 	@cd build && status=0; \

@@ -1,6 +1,6 @@
 // The smallest agent on the plain Node SDKs: two tools, a loop, the SDK's own timeouts and retries.
 //
-//   node sdk_agent.mjs anthropic|openai|openai-responses [--stream] TASK
+//   node sdk_agent.mjs anthropic|openai|openai-responses|ai-anthropic|ai-openai [--stream] TASK
 //
 // Base URL and key come from the environment, as the SDKs read them. SDK_ROOT: the folder whose
 // node_modules has the SDKs (default: the current one). Ends with 0 once the model makes no more
@@ -8,6 +8,7 @@
 import fs from 'node:fs';
 import path from 'node:path';
 import {createRequire} from 'node:module';
+import {pathToFileURL} from 'node:url';
 
 const need = createRequire(path.resolve(process.env.SDK_ROOT ?? '.', 'package.json'));
 const SYSTEM = `You edit files. Working directory: ${process.cwd()}`;
@@ -100,6 +101,36 @@ async function withResponses(task, stream) {
   }
 }
 
+// Vercel's SDK has the loop itself, and stands before the others.
+async function withAi(model, task, stream) {
+  const ai = await import(pathToFileURL(need.resolve('ai')));
+  const ask = {
+    model, instructions: SYSTEM, prompt: task, stopWhen: ai.stepCountIs(9),
+    tools: Object.fromEntries(Object.entries(TOOLS).map(([name, [description, names]]) => [
+      name, ai.tool({description, inputSchema: ai.jsonSchema(schema(names)),
+                     execute: (input) => runTool(name, input)})])),
+  };
+  if (!stream) return (await ai.generateText(ask)).text;
+  let failure;
+  const result = ai.streamText({...ask, onError: ({error}) => { failure = error; }});
+  await result.consumeStream();
+  if (failure) throw failure;
+  return result.text;
+}
+
+async function withAiAnthropic(task, stream) {
+  const {anthropic} = await import(pathToFileURL(need.resolve('@ai-sdk/anthropic')));
+  return withAi(anthropic('claude-opus-5-5'), task, stream);
+}
+
+async function withAiOpenai(task, stream) {
+  const {openai} = await import(pathToFileURL(need.resolve('@ai-sdk/openai')));
+  return withAi(openai('gpt-6'), task, stream);
+}
+
 const words = process.argv.slice(2).filter((word) => word !== '--stream');
-const kinds = {anthropic: withAnthropic, openai: withOpenai, 'openai-responses': withResponses};
+const kinds = {
+  anthropic: withAnthropic, openai: withOpenai, 'openai-responses': withResponses,
+  'ai-anthropic': withAiAnthropic, 'ai-openai': withAiOpenai,
+};
 console.log(await kinds[words[0]](words[1], process.argv.includes('--stream')));

@@ -68,7 +68,7 @@ class Row:
     def missing(self):
         if self.program.exists():
             return ""
-        return f"not installed: tools/setup harness installs it{self.needs and ' ' + self.needs}"
+        return f"not installed: tools/setup test installs it{self.needs and ' ' + self.needs}"
 
 
 def openai_variables(url):
@@ -77,6 +77,10 @@ def openai_variables(url):
 
 def anthropic_variables(url):
     return {"ANTHROPIC_BASE_URL": url}
+
+
+def ai_sdk_variables(url):
+    return {"OPENAI_BASE_URL": f"{url}/v1", "ANTHROPIC_BASE_URL": f"{url}/v1"}
 
 
 # ---- Claude Code, OpenCode ---------------------------------------------------------------------
@@ -257,6 +261,15 @@ def sdk_rows():
             yield Row(f"node-{suffix}", f"{named} (Node)", node, sdk_node(kind, *options),
                       prepare=sdk_root, harness=harnesses[1], direct=variables,
                       limits=limits or CUT_WHOLE, quick=quick)
+    for kind, title in (("ai-anthropic", "Vercel AI SDK 7, Anthropic"),
+                        ("ai-openai", "Vercel AI SDK 7, Responses")):
+        for stream in (False, True):
+            yield Row(f"node-{kind}{'-stream' if stream else ''}",
+                      f"{title}{', stream' if stream else ''}", HERE / "node_modules" / "ai",
+                      sdk_node(kind, *(("--stream",) if stream else ())), prepare=sdk_root,
+                      harness="ai-sdk", direct=ai_sdk_variables,
+                      limits=CUT_STREAM if stream else {},
+                      quick="529" if stream and kind == "ai-anthropic" else "")
 
 
 ROWS = [
