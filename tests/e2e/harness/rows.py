@@ -297,7 +297,7 @@ ROWS = [
     Row("cline", "Cline 3.0.65", BIN / "cline",
         lambda place: ["cline", "-P", "openai-compatible", "-m", MODEL, TASK],
         direct=openai_variables, quick="429-bare",
-        limits={"cut": "it gives up when a stream breaks, without a retry"}),
+        limits={"cut": "it gives up when a stream breaks once it has seen its first bytes"}),
     Row("goose", "Goose 1.37.0", BIN / "goose", goose_words, goose_variables,
         direct=lambda url: {"OPENAI_HOST": url}, quick="stream",
         limits={"cut": "it ends its turn when a stream breaks, without a retry"}),
