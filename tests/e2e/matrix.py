@@ -61,7 +61,7 @@ class Matrix:
         self.total = 0
 
     def run_cell(self, row, column, direct=0):
-        """One run of one program; what cell.py wrote. `direct`: the how manieth without Headgate."""
+        """One run of one program; what cell.py wrote. `direct`: its number without Headgate."""
         place = self.directory / f"{row.key}.{column.key}{f'.direct{direct}' if direct else ''}"
         place.mkdir()
         command = [*self.namespace, sys.executable, str(HERE / "harness" / "cell.py"), row.key,
@@ -103,7 +103,8 @@ class Matrix:
                 alone = self.run_cell(row, column, direct=run)
                 if not alone["done"]:
                     break
-            cell["status"], cell["said"], cell["direct_runs"] = result["status"], result["said"], run
+            cell["status"], cell["said"] = result["status"], result["said"]
+            cell["direct_runs"] = run
             cell["without_headgate"] = {key: alone[key] for key in
                                         ("done", "status", "edited", "seconds", "said")}
             if alone["done"]:
