@@ -12,8 +12,8 @@ using SetHook = boost::intrusive::set_member_hook<
     boost::intrusive::link_mode<boost::intrusive::normal_link>>;
 
 // A template, because calls, owners, ended ids and shims are sorted so.
-template <typename T, SetHook T::* hook, typename Order>
-using HookedSet = boost::intrusive::set<T, boost::intrusive::member_hook<T, SetHook, hook>,
+template <typename T, SetHook T::* Hook, typename Order>
+using HookedSet = boost::intrusive::set<T, boost::intrusive::member_hook<T, SetHook, Hook>,
                                         boost::intrusive::compare<Order>,
                                         boost::intrusive::constant_time_size<false>>;
 

@@ -68,9 +68,8 @@ std::optional<std::int64_t> to_number(std::string_view text) {
 // and told by ok() at the end.
 class Reader {
  public:
-  explicit Reader(const Value& value) : items_(&value.items) {
-    ok_ = value.kind == Value::Kind::list;
-  }
+  explicit Reader(const Value& value)
+      : items_(&value.items), ok_(value.kind == Value::Kind::list) {}
 
   std::int64_t integer() {
     const Value* value = next();
@@ -110,7 +109,7 @@ class Reader {
 
   const std::vector<Value>* items_;
   std::size_t at_ = 0;
-  bool ok_ = true;
+  bool ok_;
 };
 
 std::unexpected<Error> not_understood(std::string_view what) {
