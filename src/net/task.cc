@@ -7,6 +7,7 @@
 #include <boost/asio/cancellation_signal.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/error.hpp>
+#include <boost/asio/post.hpp>
 #include <boost/asio/ssl/error.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/this_coro.hpp>
@@ -171,6 +172,9 @@ void TaskGroup::cancel() {
   const std::vector<std::shared_ptr<State::Entry>> entries(state_->entries.begin(),
                                                            state_->entries.end());
   for (const auto& entry : entries) entry->stop.emit(asio::cancellation_type::terminal);
+  // Asio may deliver the word in a later turn, by a pointer into the entry, when the task may have
+  // ended: the entries live until then.
+  asio::post(state_->executor, [entries] {});
 }
 
 Task<bool> TaskGroup::join(Micros at_most) {

@@ -89,6 +89,28 @@ Task<void> fail_loudly() {
   co_return;
 }
 
+Task<void> wait_once(Event* event, std::vector<Woken>* log) {
+  const Woken woken = co_await event->wait_for(1h);
+  log->push_back(woken);
+}
+
+TEST(TaskGroupTest, CancelsTasksThatEndInTheSameTurn) {
+  TestLoop loop;
+  std::vector<Woken> log;
+  TaskGroup group(loop.executor());
+  std::vector<std::unique_ptr<Event>> events;
+  for (int i = 0; i < 100; ++i) {
+    events.push_back(std::make_unique<Event>(loop.executor()));
+    group.spawn("waiter", wait_once(events.back().get(), &log));
+  }
+  EXPECT_FALSE(loop.run(group.join(1ms)));
+  for (const auto& event : events) event->notify();
+  group.cancel();
+  EXPECT_TRUE(loop.run(group.join(1h)));
+  loop.run_dry();
+  EXPECT_EQ(log.size(), 100U);
+}
+
 TEST(TaskGroupTest, SurvivesATaskThatThrows) {
   TestLoop loop;
   TaskGroup group(loop.executor());
